@@ -1,0 +1,10 @@
+# Defines colibri::highway, the include path of Highway: Colibri links nothing of it, so hwy::hwy (which links a library)
+# isn't used. Shared by the build and by the installed package. Without Highway the target stays undefined.
+if(NOT TARGET colibri::highway)
+    find_path(COLIBRI_HIGHWAY_INCLUDE_DIR hwy/highway.h)
+    mark_as_advanced(COLIBRI_HIGHWAY_INCLUDE_DIR)
+    if(COLIBRI_HIGHWAY_INCLUDE_DIR)
+        add_library(colibri::highway INTERFACE IMPORTED GLOBAL)
+        target_include_directories(colibri::highway INTERFACE ${COLIBRI_HIGHWAY_INCLUDE_DIR})
+    endif()
+endif()
