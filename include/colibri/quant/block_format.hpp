@@ -10,7 +10,7 @@
 
 namespace colibri::quant {
 
-static_assert(std::endian::native == std::endian::little, "block structs are read from files in place: little-endian only");
+static_assert(std::endian::native == std::endian::little, "blocks are read in place: little-endian hosts only");
 
 /// Whether `F`'s size and block size are those that the file format's table gives for `F::type`.
 template <class F>

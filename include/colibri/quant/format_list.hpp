@@ -66,17 +66,19 @@ struct as_result<result<T>> {
 
 }  // namespace detail
 
-static_assert(detail::all_valid(weight_formats{}), "a format's size contradicts dtype_table, or a type is listed twice");
+static_assert(detail::all_valid(weight_formats{}), "a format contradicts dtype_table, or a type is listed twice");
 
 /// Whether weights of this type can be decoded and multiplied.
 [[nodiscard]] constexpr bool is_supported(dtype type) noexcept { return detail::contains(weight_formats{}, type); }
 
 /// The error for a type that nothing here can run.
 [[nodiscard]] inline error unsupported_format(dtype type) {
-    const auto shown = name(type);
-    const auto number = static_cast<std::uint32_t>(type);
-    return {errc::unsupported, shown == "?" ? concat("tensor type number ", number, " is not known; a newer Colibri may read it")
-                                            : concat("weights of type ", shown, " can't be run yet; convert the model to another type")};
+    if (const auto shown = name(type); shown != "?") {
+        return {errc::unsupported,
+                concat("weights of type ", shown, " can't be run yet; convert the model to another type")};
+    }
+    return {errc::unsupported, concat("tensor type number ", static_cast<std::uint32_t>(type),
+                                      " is not known; a newer Colibri may read it")};
 }
 
 namespace detail {
@@ -97,8 +99,8 @@ template <class Result, class Fn, class First, class... Rest>
 
 }  // namespace detail
 
-/// Turns a run-time type into a compile-time one: calls `fn(std::type_identity<F>{})` for the format F of `type` and returns what
-/// it returns (the same type for all F) in a result; a `result` that fn returns is passed on as it is.
+/// Turns a run-time type into a compile-time one: calls `fn(std::type_identity<F>{})` for the format F of `type` and
+/// returns what it returns (the same type for all F) in a result; a `result` that fn returns is passed on as it is.
 /// errc::unsupported, with the type's name, for anything that isn't in `weight_formats`.
 template <class Fn>
 [[nodiscard]] auto visit_format(dtype type, Fn&& fn) {

@@ -32,9 +32,9 @@ struct iq4_nl {
     constexpr void decode(float* out) const noexcept { detail::decode_codes(*this, out); }
 };
 
-/// 256 weights in 8 runs of 32: `(d * scale) * iq4_values[code]`, scales -32..31. 4.25 bits per weight.
-/// Run j has the 16 bytes of `qs` from 16j, packed as in Q4_0. Its 6-bit scale plus 32: the low four bits are the low (even
-/// j) or high half of `scales_l[j/2]`, the upper two are bits 2j and 2j+1 of `scales_h`.
+/// 256 weights in 8 runs of 32: `(d * scale) * iq4_values[code]`, scales -32..31. 4.25 bits per weight. Run j has the
+/// 16 bytes of `qs` from 16j, packed as in Q4_0. Its 6-bit scale plus 32: the low four bits are the low (even j) or
+/// high half of `scales_l[j/2]`, the upper two are bits 2j and 2j+1 of `scales_h`.
 struct iq4_xs {
     static constexpr dtype type = dtype::iq4_xs;
     static constexpr std::size_t block_size = 256;

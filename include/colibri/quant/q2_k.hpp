@@ -11,8 +11,8 @@
 namespace colibri::quant {
 
 /// 256 weights in 16 runs of 16: `(d * scale) * code - dmin * minimum`, codes 0..3. 2.625 bits per weight.
-/// `scales[j]` holds run j's 4-bit scale in its low and the 4-bit minimum in its high half. Each half of 128 weights has 32
-/// bytes of `qs`: byte l holds weights l, l+32, l+64, l+96 of the half, from the lowest bit pair up.
+/// `scales[j]` holds run j's 4-bit scale in its low and the 4-bit minimum in its high half. Each half of 128 weights
+/// has 32 bytes of `qs`: byte l holds weights l, l+32, l+64, l+96 of the half, from the lowest bit pair up.
 struct q2_k {
     static constexpr dtype type = dtype::q2_k;
     static constexpr std::size_t block_size = 256;

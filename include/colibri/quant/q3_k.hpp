@@ -10,10 +10,10 @@
 
 namespace colibri::quant {
 
-/// 256 weights in 16 runs of 16: `(d * scale) * code`, codes -4..3, scales -32..31. 3.4375 bits per weight.
-/// The low two bits of the codes lie in `qs` as in Q2_K; the third is bit i/32 of `hmask[i % 32]` and, when clear, takes 4 off.
-/// 6-bit scales plus 32: the low four bits of run j are the low (j < 8) or high half of `scales[j % 8]`; the upper two
-/// are bits 2*(j/4) and up of `scales[8 + j % 4]`.
+/// 256 weights in 16 runs of 16: `(d * scale) * code`, codes -4..3, scales -32..31. 3.4375 bits per weight. The low
+/// two bits of the codes lie in `qs` as in Q2_K; the third is bit i/32 of `hmask[i % 32]` and, when clear, takes 4
+/// off. 6-bit scales plus 32: the low four bits of run j are the low (j < 8) or high half of `scales[j % 8]`; the
+/// upper two are bits 2*(j/4) and up of `scales[8 + j % 4]`.
 struct q3_k {
     static constexpr dtype type = dtype::q3_k;
     static constexpr std::size_t block_size = 256;

@@ -11,8 +11,9 @@
 namespace colibri::quant {
 
 /// Eight 6-bit scales and eight 6-bit minimums in 12 bytes, as Q4_K and Q5_K pack them.
-/// Runs 0..3: the scale is the low six bits of byte j, the minimum those of byte j+4. Runs 4..7: the low four bits of scale and
-/// minimum are the low and high half of byte j+4; their upper two bits are the top two bits of bytes j-4 and j.
+/// Runs 0..3: the scale is the low six bits of byte j, the minimum those of byte j+4. Runs 4..7: the low four bits of
+/// scale and minimum are the low and high half of byte j+4; their upper two bits are the top two bits of bytes j-4
+/// and j.
 struct packed_scales {
     std::uint8_t bytes[12];
 

@@ -11,8 +11,9 @@
 namespace colibri::quant {
 
 /// 256 weights in 16 runs of 16: `(d * scale) * code`, codes -32..31, signed 8-bit scales. 6.5625 bits per weight.
-/// Each half of 128 weights has 64 bytes of `ql` and 32 of `qh`. Low four bits: weights 0..63 of the half are the low,
-/// 64..127 the high halves of the `ql` bytes. Upper two: byte l of `qh` holds those of weights l, l+32, l+64, l+96, lowest pair first.
+/// Each half of 128 weights has 64 bytes of `ql` and 32 of `qh`. Low four bits: weights 0..63 of the half are the
+/// low, 64..127 the high halves of the `ql` bytes. Upper two: byte l of `qh` holds those of weights l, l+32, l+64,
+/// l+96, lowest pair first.
 struct q6_k {
     static constexpr dtype type = dtype::q6_k;
     static constexpr std::size_t block_size = 256;

@@ -24,7 +24,8 @@ struct q8_0 {
     constexpr void decode(float* out) const noexcept { detail::decode_codes(*this, out); }
 };
 
-/// 256 values: `d * code`, and the sum of the codes of each run of 16. An intermediate format: files don't hold it as weights.
+/// 256 values: `d * code`, and the sum of the codes of each run of 16. An intermediate format: files don't hold it as
+/// weights.
 struct q8_k {
     static constexpr dtype type = dtype::q8_k;
     static constexpr std::size_t block_size = 256;

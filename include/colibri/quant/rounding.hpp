@@ -6,9 +6,9 @@
 
 namespace colibri::quant::detail {
 
-/// Makes the values in `v` final: what follows sees each one rounded to float. g++ fuses a*b+c into one rounding wherever the
-/// function's target has FMA, which would make a value depend on compiler flags; it can't fuse across this. The loops
-/// before and behind it still vectorise.
+/// Makes the values in `v` final: what follows sees each one rounded to float. g++ fuses a*b+c into one rounding
+/// wherever the function's target has FMA, which would make a value depend on compiler flags; it can't fuse across
+/// this. The loops before and behind it still vectorise.
 template <std::size_t N>
 constexpr void settle(float (&v)[N]) noexcept {
     if (!std::is_constant_evaluated()) asm("" : "+m"(v));

@@ -1,0 +1,143 @@
+// Activations as 8-bit codes: what quantised weights are multiplied with.
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+
+#include "colibri/core/checked.hpp"
+#include "colibri/quant/block_format.hpp"
+#include "colibri/quant/rounding.hpp"
+
+namespace colibri::quant {
+
+/// Values that share one activation scale in products with weights of format F: 32 for blocks of 32, 256 for
+/// super-blocks.
+template <code_format F>
+inline constexpr std::size_t activation_group = F::block_size;
+
+/// Codes whose sum is kept: the runs for which some format with this group has its own minimum or zero point.
+template <std::size_t Group>
+inline constexpr std::size_t activation_run = Group == 32 ? 32 : 16;
+
+/// One column of k quantised activations, k a multiple of `Group` (32 or 256): value i is `scales[i / Group] *
+/// codes[i]`.
+template <std::size_t Group>
+    requires(Group == 32 || Group == 256)
+struct activation_view {
+    static constexpr std::size_t group = Group;
+    static constexpr std::size_t run = activation_run<Group>;
+
+    const std::int8_t* codes;   ///< k codes, -127..127
+    const float* scales;        ///< k / group, never negative; NaN where the group had a NaN or an infinity
+    const std::int16_t* sums;   ///< k / run sums of `run` codes
+};
+
+/// n columns of k quantised activations in memory that the caller holds. Columns start at multiples of 64 bytes in
+/// `codes`; the codes between k and the next multiple of 64 are zero.
+template <std::size_t Group>
+    requires(Group == 32 || Group == 256)
+struct activation_matrix {
+    static constexpr std::size_t group = Group;
+    static constexpr std::size_t run = activation_run<Group>;
+
+    std::int8_t* codes = nullptr;
+    float* scales = nullptr;
+    std::int16_t* sums = nullptr;
+    std::size_t k = 0;
+    std::size_t columns = 0;
+
+    [[nodiscard]] static constexpr std::size_t code_stride(std::size_t k) noexcept {
+        return round_up<std::size_t>(k, 64);
+    }
+    /// Bytes of memory for n columns of k values; a multiple of 64.
+    [[nodiscard]] static constexpr std::size_t bytes(std::size_t k, std::size_t n) noexcept {
+        return n * code_stride(k) + round_up(n * (k / Group) * sizeof(float), std::size_t{64}) +
+               round_up(n * (k / run) * sizeof(std::int16_t), std::size_t{64});
+    }
+    /// A matrix over `bytes(k, n)` bytes at `memory`, which is aligned to 64 and outlives it. Writes nothing.
+    [[nodiscard]] static activation_matrix over(std::byte* memory, std::size_t k, std::size_t n) noexcept {
+        activation_matrix out;
+        out.codes = reinterpret_cast<std::int8_t*>(memory);
+        memory += n * code_stride(k);
+        out.scales = reinterpret_cast<float*>(memory);
+        memory += round_up(n * (k / Group) * sizeof(float), std::size_t{64});
+        out.sums = reinterpret_cast<std::int16_t*>(memory);
+        out.k = k;
+        out.columns = n;
+        return out;
+    }
+
+    [[nodiscard]] std::int8_t* column_codes(std::size_t c) const noexcept { return codes + c * code_stride(k); }
+    [[nodiscard]] float* column_scales(std::size_t c) const noexcept { return scales + c * (k / Group); }
+    [[nodiscard]] std::int16_t* column_sums(std::size_t c) const noexcept { return sums + c * (k / run); }
+    [[nodiscard]] activation_view<Group> column(std::size_t c) const noexcept {
+        return {column_codes(c), column_scales(c), column_sums(c)};
+    }
+};
+
+namespace detail {
+
+inline constexpr std::uint32_t infinity_bits = 0x7f800000u;
+
+/// Largest |x| of N values as a bit pattern; at least `infinity_bits` if there is an infinity or a NaN among them.
+template <std::size_t N>
+[[nodiscard]] constexpr std::uint32_t largest_magnitude_bits(const float* x) noexcept {
+    std::uint32_t top = 0;
+    for (std::size_t i = 0; i < N; ++i) {
+        const std::uint32_t magnitude = std::bit_cast<std::uint32_t>(x[i]) & 0x7fffffffu;
+        top = magnitude > top ? magnitude : top;
+    }
+    return top;
+}
+
+/// Nearest integer of v, ties to even, for |v| below 2^22; v must be a rounded value (see `settle`).
+[[nodiscard]] constexpr float nearest_even(float v) noexcept { return (v + 0x1.8p23f) - 0x1.8p23f; }
+
+}  // namespace detail
+
+/// Writes the codes of `Group` values and returns their scale d = max|x| / 127; every code is x * (1 / d) to the
+/// nearest integer, ties to even, each operation rounded to float. A group whose d would be below 2^-126 is all zero
+/// with d = 0; one with an infinity or a NaN has codes 0 and d = NaN, so that products with it are NaN.
+template <std::size_t Group>
+constexpr float quantise_group(const float* x, std::int8_t* codes) noexcept {
+    const std::uint32_t top = detail::largest_magnitude_bits<Group>(x);
+    const bool finite = top < detail::infinity_bits;
+    const float d = finite ? std::bit_cast<float>(top) / 127.0f : 0.0f;
+    if (!(d >= 0x1p-126f)) {
+        for (std::size_t i = 0; i < Group; ++i) codes[i] = 0;
+        return finite ? 0.0f : std::bit_cast<float>(0x7fc00000u);
+    }
+    const float inverse = 1.0f / d;
+    float scaled[Group] = {};
+    for (std::size_t i = 0; i < Group; ++i) scaled[i] = x[i] * inverse;
+    detail::settle(scaled);
+    for (std::size_t i = 0; i < Group; ++i) codes[i] = static_cast<std::int8_t>(detail::nearest_even(scaled[i]));
+    return d;
+}
+
+/// Quantises k values (a multiple of `Group`): k codes, k / Group scales, k / activation_run<Group> sums. The scalar
+/// reference of the kernels, which write the same bytes.
+template <std::size_t Group>
+constexpr void quantise_activations(const float* x, std::size_t k, std::int8_t* codes, float* scales,
+                                    std::int16_t* sums) noexcept {
+    constexpr std::size_t run = activation_run<Group>;
+    for (std::size_t g = 0; g < k / Group; ++g) {
+        scales[g] = quantise_group<Group>(x + g * Group, codes + g * Group);
+    }
+    for (std::size_t r = 0; r < k / run; ++r) {
+        int sum = 0;
+        for (std::size_t i = 0; i < run; ++i) sum += codes[r * run + i];
+        sums[r] = static_cast<std::int16_t>(sum);
+    }
+}
+
+/// Quantises column c of `out` from out.k values, padding included.
+template <std::size_t Group>
+void quantise_column(const float* x, const activation_matrix<Group>& out, std::size_t c) noexcept {
+    std::int8_t* codes = out.column_codes(c);
+    quantise_activations<Group>(x, out.k, codes, out.column_scales(c), out.column_sums(c));
+    for (std::size_t i = out.k; i < activation_matrix<Group>::code_stride(out.k); ++i) codes[i] = 0;
+}
+
+}  // namespace colibri::quant
