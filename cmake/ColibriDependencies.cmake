@@ -34,7 +34,7 @@ if(NOT TARGET Eigen3::Eigen)
     find_package(Eigen3 QUIET NO_MODULE)
 endif()
 if(NOT TARGET Eigen3::Eigen)
-    colibri_fetch_headers(Eigen3::Eigen eigen https://github.com/libigl/eigen.git
+    colibri_fetch_headers(Eigen3::Eigen eigen https://github.com/eigen-mirror/eigen.git
         3147391d946bb4b6c68edd901f2add6ac1f31f8c .)  # 3.4.0
 endif()
 
