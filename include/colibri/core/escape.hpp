@@ -68,5 +68,12 @@ namespace colibri {
     out += '\'';
     return out;
 }
+// For std::string the two below win over std::quoted, which argument-dependent look-up would prefer.
+[[nodiscard]] inline std::string quoted(const std::string& text, std::size_t max_bytes = 200) {
+    return quoted(std::string_view(text), max_bytes);
+}
+[[nodiscard]] inline std::string quoted(std::string& text, std::size_t max_bytes = 200) {
+    return quoted(std::string_view(text), max_bytes);
+}
 
 }  // namespace colibri
