@@ -7,6 +7,7 @@
 
 #include "colibri/core/checked.hpp"
 #include "colibri/quant/block_format.hpp"
+#include "colibri/quant/encode.hpp"
 #include "colibri/quant/rounding.hpp"
 
 namespace colibri::quant {
@@ -75,26 +76,6 @@ struct activation_matrix {
         return {column_codes(c), column_scales(c), column_sums(c)};
     }
 };
-
-namespace detail {
-
-inline constexpr std::uint32_t infinity_bits = 0x7f800000u;
-
-/// Largest |x| of N values as a bit pattern; at least `infinity_bits` if there is an infinity or a NaN among them.
-template <std::size_t N>
-[[nodiscard]] constexpr std::uint32_t largest_magnitude_bits(const float* x) noexcept {
-    std::uint32_t top = 0;
-    for (std::size_t i = 0; i < N; ++i) {
-        const std::uint32_t magnitude = std::bit_cast<std::uint32_t>(x[i]) & 0x7fffffffu;
-        top = magnitude > top ? magnitude : top;
-    }
-    return top;
-}
-
-/// Nearest integer of v, ties to even, for |v| below 2^22; v must be a rounded value (see `settle`).
-[[nodiscard]] constexpr float nearest_even(float v) noexcept { return (v + 0x1.8p23f) - 0x1.8p23f; }
-
-}  // namespace detail
 
 /// Writes the codes of `Group` values and returns their scale d = max|x| / 127; every code is x * (1 / d) to the
 /// nearest integer, ties to even, each operation rounded to float. A group whose d would be below 2^-126 is all zero

@@ -8,6 +8,7 @@
 
 #include "colibri/quant/block_format.hpp"
 #include "colibri/quant/decode.hpp"
+#include "colibri/quant/encode.hpp"
 
 namespace colibri::quant {
 
@@ -34,8 +35,42 @@ struct mxfp4 {
     }
 
     constexpr void decode(float* out) const noexcept { detail::decode_codes(*this, out); }
+
+    /// The exponent is two below that of the largest magnitude, so that it becomes 4 to 8 times the scale (6 at most
+    /// is representable); each code is the nearest value, the smaller code on a tie. The format has no NaN: a block
+    /// with an infinity or a NaN decodes to infinities.
+    [[nodiscard]] static constexpr mxfp4 encode(const float* in) noexcept {
+        const std::uint32_t top = detail::largest_magnitude_bits<block_size>(in);
+        mxfp4 out{};
+        if (top >= detail::infinity_bits) {
+            out.e = 255;
+            for (auto& byte : out.qs) byte = 0x77;
+            return out;
+        }
+        const std::uint32_t exponent = top >> 23;
+        out.e = static_cast<std::uint8_t>(exponent > 2 ? exponent - 2 : 0);
+        float values[16] = {};
+        for (std::size_t code = 0; code < 16; ++code) {
+            values[code] = out.scale() * static_cast<float>(mxfp4_values[code]);
+        }
+        for (std::size_t i = 0; i < block_size; ++i) {
+            std::size_t best = 0;
+            float least = distance(values[0], in[i]);
+            for (std::size_t code = 1; code < 16; ++code) {
+                if (const float here = distance(values[code], in[i]); here < least) {
+                    least = here;
+                    best = code;
+                }
+            }
+            out.qs[i % 16] = static_cast<std::uint8_t>(out.qs[i % 16] | best << (i / 16 * 4));
+        }
+        return out;
+    }
+
+private:
+    [[nodiscard]] static constexpr float distance(float a, float b) noexcept { return a < b ? b - a : a - b; }
 };
 
-static_assert(code_format<mxfp4>);
+static_assert(code_format<mxfp4> && encodable_format<mxfp4>);
 
 }  // namespace colibri::quant

@@ -7,6 +7,7 @@
 #include "colibri/core/half.hpp"
 #include "colibri/quant/block_format.hpp"
 #include "colibri/quant/decode.hpp"
+#include "colibri/quant/encode.hpp"
 
 namespace colibri::quant {
 
@@ -28,6 +29,21 @@ struct q5_0 {
     }
 
     constexpr void decode(float* out) const noexcept { detail::decode_codes(*this, out); }
+
+    /// The scale maps the value of largest magnitude to -16. A block with an infinity or a NaN decodes to NaN.
+    [[nodiscard]] static constexpr q5_0 encode(const float* in) noexcept {
+        if (!detail::all_finite<block_size>(in)) return {detail::f16_nan, {}, {}};
+        const float d = detail::extreme<block_size>(in) / -16.0f;
+        float scaled[block_size] = {};
+        detail::scale_values(in, 0.0f, detail::reciprocal(d), scaled);
+        q5_0 out{f32_to_f16(d), {}, {}};
+        for (std::size_t i = 0; i < block_size; ++i) {
+            const int code = detail::to_code(scaled[i] + 16.5f, 31);
+            out.qs[i % 16] = static_cast<std::uint8_t>(out.qs[i % 16] | (code & 15) << (i / 16 * 4));
+            out.qh[i / 8] = static_cast<std::uint8_t>(out.qh[i / 8] | (code >> 4) << (i % 8));
+        }
+        return out;
+    }
 };
 
 /// 32 weights: `d * code + m`, codes 0..31, packed as in Q5_0. 6 bits per weight.
@@ -49,8 +65,24 @@ struct q5_1 {
     }
 
     constexpr void decode(float* out) const noexcept { detail::decode_minimum(*this, out); }
+
+    /// Code 0 is the least value, code 31 the greatest. A block with an infinity or a NaN decodes to NaN.
+    [[nodiscard]] static constexpr q5_1 encode(const float* in) noexcept {
+        if (!detail::all_finite<block_size>(in)) return {detail::f16_nan, detail::f16_nan, {}, {}};
+        const auto [least, greatest] = detail::extent<block_size>(in);
+        const float d = (greatest - least) / 31.0f;
+        float scaled[block_size] = {};
+        detail::scale_values(in, least, detail::reciprocal(d), scaled);
+        q5_1 out{f32_to_f16(d), f32_to_f16(least), {}, {}};
+        for (std::size_t i = 0; i < block_size; ++i) {
+            const int code = detail::to_code(scaled[i] + 0.5f, 31);
+            out.qs[i % 16] = static_cast<std::uint8_t>(out.qs[i % 16] | (code & 15) << (i / 16 * 4));
+            out.qh[i / 8] = static_cast<std::uint8_t>(out.qh[i / 8] | (code >> 4) << (i % 8));
+        }
+        return out;
+    }
 };
 
-static_assert(code_format<q5_0> && minimum_format<q5_1>);
+static_assert(code_format<q5_0> && minimum_format<q5_1> && encodable_format<q5_0> && encodable_format<q5_1>);
 
 }  // namespace colibri::quant

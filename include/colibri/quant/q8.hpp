@@ -1,12 +1,15 @@
 // Q8_0 and Q8_K: 8-bit codes.
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 
 #include "colibri/core/half.hpp"
+#include "colibri/quant/activation.hpp"
 #include "colibri/quant/block_format.hpp"
 #include "colibri/quant/decode.hpp"
+#include "colibri/quant/encode.hpp"
 
 namespace colibri::quant {
 
@@ -22,6 +25,21 @@ struct q8_0 {
     [[nodiscard]] constexpr int code(std::size_t i) const noexcept { return qs[i]; }
 
     constexpr void decode(float* out) const noexcept { detail::decode_codes(*this, out); }
+
+    /// The scale maps the largest magnitude to 127; codes are rounded to the nearest, ties away from zero. A block
+    /// with an infinity or a NaN decodes to NaN.
+    [[nodiscard]] static constexpr q8_0 encode(const float* in) noexcept {
+        const std::uint32_t top = detail::largest_magnitude_bits<block_size>(in);
+        if (top >= detail::infinity_bits) return {detail::f16_nan, {}};
+        const float d = std::bit_cast<float>(top) / 127.0f;
+        float scaled[block_size] = {};
+        detail::scale_values(in, 0.0f, detail::reciprocal(d), scaled);
+        q8_0 out{f32_to_f16(d), {}};
+        for (std::size_t i = 0; i < block_size; ++i) {
+            out.qs[i] = static_cast<std::int8_t>(detail::nearest_away(scaled[i]));
+        }
+        return out;
+    }
 };
 
 /// 256 values: `d * code`, and the sum of the codes of each run of 16. An intermediate format: files don't hold it as
@@ -38,8 +56,15 @@ struct q8_k {
     [[nodiscard]] constexpr int code(std::size_t i) const noexcept { return qs[i]; }
 
     constexpr void decode(float* out) const noexcept { detail::decode_codes(*this, out); }
+
+    /// As activations are quantised (see `quantise_group`): ties to even, NaN where a value isn't finite.
+    [[nodiscard]] static constexpr q8_k encode(const float* in) noexcept {
+        q8_k out{};
+        quantise_activations<block_size>(in, block_size, out.qs, &out.d, out.bsums);
+        return out;
+    }
 };
 
-static_assert(code_format<q8_0> && code_format<q8_k>);
+static_assert(code_format<q8_0> && code_format<q8_k> && encodable_format<q8_0> && encodable_format<q8_k>);
 
 }  // namespace colibri::quant
