@@ -91,8 +91,7 @@ private:
         auto got = read_container(source, options.limits);
         if (!got) return std::move(got).error().within(name);
         const auto number = static_cast<unsigned>(parts_.size());
-        if (number == 0) meta_ = got->meta;
-        last_meta_ = std::move(got->meta);
+        (number == 0 ? meta_ : last_meta_) = std::move(got->meta);
         parts_.push_back(std::move(got->where));
         for (auto& tensor : got->tensors) {
             tensor.part = number;
@@ -104,7 +103,7 @@ private:
     [[nodiscard]] result<file> indexed();
 
     metadata meta_;
-    metadata last_meta_;  // of the part read last; empty when done
+    metadata last_meta_;  // of the later part that was read last; empty when done
     std::vector<tensor_info> tensors_;
     std::vector<part> parts_;
     std::vector<std::uint32_t> by_name_;
@@ -138,8 +137,9 @@ inline result<void> file::add_others(const open_options& options) {
                 return within({errc::split, concat("part ", i + 1, " of ", *count, " can't be used: ", ok.error().text())}, *first);
             }
         }
-        auto its_count = last_meta_.get<std::uint32_t>("split.count");
-        auto its_number = its_count ? last_meta_.get<std::uint32_t>("split.no") : its_count;
+        const metadata& meta = i == 0 ? meta_ : last_meta_;
+        auto its_count = meta.get<std::uint32_t>("split.count");
+        auto its_number = its_count ? meta.get<std::uint32_t>("split.no") : its_count;
         if (!its_number) return within(std::move(its_number).error(), path);
         if (*its_count != *count || *its_number != i) {
             return within({errc::split, concat("it should be part ", i + 1, " of ", *count, ", but says it is part ", *its_number + 1,

@@ -78,6 +78,23 @@ namespace detail {
     return {};
 }
 
+/// The alignment that metadata names, or the default one. Errors: bad_type (it must be u32), bad_alignment.
+[[nodiscard]] inline result<std::uint64_t> read_alignment(const metadata& meta) {
+    // A multiple of 8 by the format's text; that it is a power of two is only some readers' rule.
+    constexpr std::uint64_t most = std::uint64_t{1} << 30;
+    constexpr std::string_view key = "general.alignment";
+    const value* found = meta.find(key);
+    if (found == nullptr) return default_alignment;
+    if (found->type() != value_type::u32) {
+        return error{errc::bad_type, concat("the metadata key ", quoted(key), " must be of type u32, but is ", name(found->type()))};
+    }
+    auto alignment = meta.get<std::uint64_t>(key);
+    if (alignment && (*alignment == 0 || *alignment % 8 != 0 || *alignment > most)) {
+        return error{errc::bad_alignment, concat("the metadata key ", quoted(key), " is ", *alignment, ", not a multiple of 8 from 8 to ", most)};
+    }
+    return alignment;
+}
+
 /// Reads the parts of one container in their order.
 class container_parser {
 public:
@@ -117,6 +134,7 @@ private:
     source_reader in_;
     std::uint64_t n_tensors_ = 0;
     std::uint64_t n_keys_ = 0;
+    std::uint64_t alignment_field_ = 0;         // where the type of 'general.alignment' stands in the file
     std::vector<std::uint64_t> offset_fields_;  // where the offset of each tensor stands in the file
     container out_;
 };
@@ -200,21 +218,17 @@ inline result<void> container_parser::key() {
     if (!is_value_type(*type)) return named({errc::bad_type, concat("the value has the unknown type ", *type), type_at});
     auto found = value::decode(in_, static_cast<value_type>(*type));
     if (!found) return named(std::move(found).error());
-    if (text == "general.alignment" && found->type() != value_type::u32) {
-        return named({errc::bad_type, concat("the alignment must be of type u32, but is ", name(found->type())), type_at});
-    }
+    if (text == "general.alignment") alignment_field_ = type_at;
     out_.meta.insert(std::move(text), std::move(*found));
     return {};
 }
 
 inline result<void> container_parser::alignment() {
-    // A multiple of 8 by the format's text; that it is a power of two is only some readers' rule.
-    constexpr std::uint64_t most = std::uint64_t{1} << 30;
-    auto found = out_.meta.get_or<std::uint64_t>("general.alignment", default_alignment);
-    if (!found) return std::move(found).error();
-    if (*found == 0 || *found % 8 != 0 || *found > most) {
-        return error{errc::bad_alignment,
-                     concat("the key 'general.alignment' is ", *found, ", which is no multiple of 8 up to ", most)};
+    auto found = read_alignment(out_.meta);
+    if (!found) {
+        auto e = std::move(found).error();
+        e.offset = alignment_field_ + (e.code == errc::bad_type ? 0 : sizeof(std::uint32_t));
+        return e;
     }
     out_.where.alignment = *found;
     return {};

@@ -97,7 +97,7 @@ public:
             return error{errc::invalid_argument, concat("element ", i, " was asked for, but there are ", count_)};
         }
         if constexpr (std::is_arithmetic_v<T>) {
-            if (fixed_bytes(element_) == 0) return detail::wrong_type("a number", element_);
+            if (fixed_bytes(element_) == 0) return detail::wrong_type(detail::wanted_text<T>, element_);
             return detail::convert_number<T>(element_, bytes_.data() + i * fixed_bytes(element_));
         } else {
             if (element_ != value_type::string) return detail::wrong_type("a text", element_);
@@ -137,6 +137,8 @@ public:
         value out(type, type, 1);
         auto ok = type == value_type::array ? out.decode_array(in) : out.decode_single(in);
         if (!ok) return std::move(ok).error();
+        out.bytes_.shrink_to_fit();
+        out.starts_.shrink_to_fit();
         return out;
     }
 

@@ -131,18 +131,21 @@ decltype(auto) visit_number(value_type type, const char* bytes, Use&& use) {
     return error{errc::bad_type, concat("must be ", wanted, ", but is of type ", name(found))};
 }
 
+/// What a T is called in messages.
+template <class T>
+inline constexpr std::string_view wanted_text = std::same_as<T, bool>    ? "true or false"
+                                                : std::floating_point<T> ? "a number"
+                                                                         : "a whole number";
+
 /// The number at `bytes` as a T, when it keeps its value: integers of any width when they fit, floats from both float types
 /// (f64 is rounded to a float) and from integers that are exact, bool from bool only. Errors: bad_type, bad_value.
 template <class T>
     requires std::is_arithmetic_v<T>
 [[nodiscard]] result<T> convert_number(value_type type, const char* bytes) {
-    constexpr std::string_view wanted = std::same_as<T, bool>          ? "true or false"
-                                        : std::floating_point<T>       ? "a number"
-                                                                       : "a whole number";
     const bool fits_kind = std::same_as<T, bool>    ? type == value_type::boolean
                            : std::floating_point<T> ? is_float(type) || is_integer(type)
                                                     : is_integer(type);
-    if (!fits_kind) return wrong_type(wanted, type);
+    if (!fits_kind) return wrong_type(wanted_text<T>, type);
     return visit_number(type, bytes, [&]<class From>(From number) -> result<T> {
         if constexpr (std::same_as<T, bool> || std::same_as<From, bool>) {
             return static_cast<T>(number);
@@ -164,7 +167,7 @@ template <class T>
             }
             return out;
         } else if constexpr (std::floating_point<From>) {
-            return wrong_type(wanted, type);
+            return wrong_type(wanted_text<T>, type);
         } else {
             if (!std::in_range<T>(number)) {
                 return error{errc::bad_value, concat("is ", number, ", outside ", std::numeric_limits<T>::min(), " to ",

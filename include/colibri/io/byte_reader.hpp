@@ -18,8 +18,8 @@ namespace detail {
 /// The error of a read that wants `wanted` bytes where `left` are left.
 [[nodiscard]] inline error ends_inside(std::string_view what, std::uint64_t wanted, std::uint64_t left,
                                        std::uint64_t offset) {
-    return error{errc::truncated, concat("the file ends inside ", what, ": ", wanted, " bytes are needed, ", left,
-                                         left == 1 ? " is left" : " are left"),
+    return error{errc::truncated, concat("the file ends inside ", what, ": ", wanted, wanted == 1 ? " byte is" : " bytes are",
+                                         " needed, ", left, left == 1 ? " is left" : " are left"),
                  offset};
 }
 
