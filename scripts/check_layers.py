@@ -7,7 +7,7 @@ import sys
 from headers import RANKS, ROOT, UMBRELLA, all_headers, includes, layer_of
 
 CONDITION = re.compile(r"^\s*#\s*(ifdef|ifndef|if|elif|else|endif)\b(.*)")
-COMMENT_OR_TEXT = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:[^"\\\n]|\\.)*"', re.DOTALL)
+COMMENT_OR_TEXT = re.compile(r'''R"([^(\s]*)\(.*?\)\1"|'(?:[^'\\\n]|\\[^\n]{1,4}?)'|//[^\n]*|/\*.*?\*/|"(?:[^"\\\n]|\\.)*"''', re.DOTALL)
 # Inside simd/, a Colibri include may stand in a condition on one of these: the target loop, and declaring only.
 SIMD_CONDITIONS = re.compile(r"HWY_|COLIBRI_\w*TARGET|COLIBRI_(EXTERN|IMPLEMENT)_KERNELS|COLIBRI_NO_AVX")
 

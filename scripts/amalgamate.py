@@ -1,0 +1,124 @@
+#!/usr/bin/env python3
+"""Writes the two generated headers: the umbrella include/colibri/colibri.hpp and single_include/colibri.hpp.
+
+amalgamate.py                    writes both
+amalgamate.py --check            writes nothing; says which of them is out of date and exits 1
+amalgamate.py --forwards FOLDER  fills FOLDER with "colibri/x/y.hpp" that forward to the single header, for the tests
+
+The single header is every header behind those it includes. A file x-inl.hpp, which is included once per target, can't be
+pasted once: it becomes a part at the top that the file includes from itself, by its own name in quotes (the folder of the
+including file is searched first; __FILE__ would fail with a relative -I). That is why the file has no #pragma once.
+"""
+import argparse
+import pathlib
+import re
+import sys
+
+from headers import ROOT, UMBRELLA, umbrella_headers
+
+INCLUDE_LINE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"(colibri/[^"]+)"[^\n]*\n', re.MULTILINE)
+PRAGMA_ONCE = re.compile(r"^#pragma once\n\n?", re.MULTILINE)
+
+
+def umbrella(include):
+    """Text of the umbrella: the public headers in layer order."""
+    lines = "".join(f'#include "{name}"\n' for name in umbrella_headers(include))
+    return ("// All of Colibri's public headers, layer by layer; scripts/amalgamate.py keeps this list.\n"
+            f"#pragma once\n\n{lines}")
+
+
+class amalgamation:
+    def __init__(self, include):
+        self.include = include
+        self.done = set()
+        self.body = []
+        self.parts = {}  # name of an x-inl.hpp -> its text
+
+    def read(self, name):
+        return (self.include / name).read_text(encoding="utf-8")
+
+    @staticmethod
+    def part_macro(name):
+        return "COLIBRI_PART_" + re.sub(r"\W", "_", name.split("/")[-1].removesuffix("-inl.hpp")).upper()
+
+    def add(self, name):
+        """Appends a header behind all that it needs."""
+        if name in self.done:
+            return
+        self.done.add(name)
+        text = self.read(name)
+        for needed in INCLUDE_LINE.findall(text):
+            if needed.endswith("-inl.hpp"):
+                self.add_part(needed)
+            else:
+                self.add(needed)
+
+        def replace(match):
+            macro = self.part_macro(match[1])
+            return f'#define {macro}\n#include "colibri.hpp"\n#undef {macro}\n' if match[1].endswith("-inl.hpp") else ""
+        self.body.append(f"// ---- {name}\n\n{PRAGMA_ONCE.sub('', INCLUDE_LINE.sub(replace, text)).strip()}\n\n")
+
+    def add_part(self, name):
+        """Adds the ordinary headers that a part needs; keeps the part itself, with its own parts pasted where they come first."""
+        if name in self.parts:
+            return
+        seen = set()
+
+        def paste(part):
+            seen.add(part)
+
+            def replace(match):
+                needed = match[1]
+                if not needed.endswith("-inl.hpp"):
+                    self.add(needed)
+                    return ""
+                return "" if needed in seen else paste(needed)
+            return INCLUDE_LINE.sub(replace, self.read(part))
+        self.parts[name] = paste(name).strip()
+
+    def text(self):
+        self.add(UMBRELLA)
+        licence = (ROOT / "LICENSE").read_text(encoding="utf-8").strip()
+        comment = "".join(f"// {line}".rstrip() + "\n" for line in licence.split("\n"))
+        branches = "".join(f"{'#elif' if i else '#if'} defined({self.part_macro(name)})\n// ---- {name}\n\n{text}\n\n"
+                           for i, (name, text) in enumerate(self.parts.items()))
+        guard = f"{'#elif' if self.parts else '#if'} !defined(COLIBRI_SINGLE_HPP)\n#define COLIBRI_SINGLE_HPP\n\n"
+        return ("// Colibri in one file, which must keep its name, colibri.hpp. Made by scripts/amalgamate.py from include/colibri:\n"
+                f"// change that, not this.\n//\n{comment}\n{branches}{guard}{''.join(self.body).rstrip()}\n\n#endif\n")
+
+
+def write_forwards(include, folder):
+    single = ROOT / "single_include" / "colibri.hpp"
+    for name in [UMBRELLA, *umbrella_headers(include)]:
+        path = folder / name
+        text = f'#pragma once\n#include "{single.as_posix()}"\n'
+        if not path.is_file() or path.read_text(encoding="utf-8") != text:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true")
+    parser.add_argument("--forwards", type=pathlib.Path)
+    options = parser.parse_args()
+
+    include = ROOT / "include"
+    if options.forwards:
+        return write_forwards(include, options.forwards)
+    stale = []
+    for path, make in [(include / UMBRELLA, lambda: umbrella(include)),
+                       (ROOT / "single_include" / "colibri.hpp", lambda: amalgamation(include).text())]:
+        text = make()
+        if path.is_file() and path.read_text(encoding="utf-8") == text:
+            continue
+        stale.append(path.relative_to(ROOT).as_posix())
+        if not options.check:
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+    if options.check and stale:
+        sys.exit(f"out of date: {', '.join(stale)}. Run scripts/amalgamate.py and commit the result.")
+
+
+if __name__ == "__main__":
+    main()
