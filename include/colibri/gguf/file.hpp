@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "colibri/gguf/part.hpp"
+#include "colibri/gguf/container_reader.hpp"
 #include "colibri/io/file_reader.hpp"
 
 namespace colibri::gguf {
@@ -22,10 +22,10 @@ struct open_options {
     bool whole = true;  ///< false: only the named file, even if it is one part of a split model
 };
 
-/// The name of part `number` (from 0) of `count`, made from the name of any part "…-00001-of-00003.gguf"; nothing when the
-/// name doesn't end that way or names another count.
-[[nodiscard]] inline std::optional<std::filesystem::path> split_path(const std::filesystem::path& any_part, unsigned number,
-                                                                     unsigned count) {
+/// The name of part `number` (from 0) of `count`, made from the name of any part "…-00001-of-00003.gguf"; nothing when
+/// the name doesn't end that way or names another count.
+[[nodiscard]] inline std::optional<std::filesystem::path> split_path(const std::filesystem::path& any_part,
+                                                                     unsigned number, unsigned count) {
     const auto five = [](unsigned n) {
         std::string digits = concat(n);
         return std::string(digits.size() < 5 ? 5 - digits.size() : 0, '0') + digits;
@@ -35,7 +35,8 @@ struct open_options {
     if (!name.ends_with(tail) || name.size() < tail.size() + 6) return std::nullopt;
     const std::string_view front(name.data(), name.size() - tail.size());
     const std::string_view digits = front.substr(front.size() - 5);
-    if (front[front.size() - 6] != '-' || digits.find_first_not_of("0123456789") != std::string_view::npos) return std::nullopt;
+    if (front[front.size() - 6] != '-' || digits.find_first_not_of("0123456789") != std::string_view::npos)
+        return std::nullopt;
     return any_part.parent_path() / concat(front.substr(0, front.size() - 5), five(number + 1), tail);
 }
 
@@ -44,8 +45,8 @@ struct open_options {
 class file {
 public:
     /// Reads the headers of a model. Naming a later part of a split model opens the whole from its first part.
-    /// Errors: those of read_container, with the file as context; not_found, not_a_file, io; split (a part is missing or
-    /// doesn't belong to the others).
+    /// Errors: those of read_container, with the file as context; not_found, not_a_file, io; split (a part is missing
+    /// or doesn't belong to the others).
     [[nodiscard]] static result<file> open(const std::filesystem::path& path, const open_options& options = {}) {
         file out;
         if (auto ok = out.add(path, options); !ok) return std::move(ok).error();
@@ -56,7 +57,8 @@ public:
     }
 
     /// The same of one container that is in memory or elsewhere; `name` stands for the file in errors.
-    [[nodiscard]] static result<file> read(byte_source& source, std::string_view name, const open_options& options = {}) {
+    [[nodiscard]] static result<file> read(byte_source& source, std::string_view name,
+                                           const open_options& options = {}) {
         file out;
         if (auto ok = out.add(source, name, options); !ok) return std::move(ok).error();
         return out.indexed();
@@ -68,7 +70,8 @@ public:
 
     /// The tensor of that name, or null. O(log n).
     [[nodiscard]] const tensor_info* find(std::string_view name) const noexcept {
-        const auto at = std::ranges::lower_bound(by_name_, name, {}, [&](std::uint32_t i) -> std::string_view { return tensors_[i].name; });
+        const auto at = std::ranges::lower_bound(by_name_, name, {},
+                                                 [&](std::uint32_t i) -> std::string_view { return tensors_[i].name; });
         return at == by_name_.end() || tensors_[*at].name != name ? nullptr : &tensors_[*at];
     }
 
@@ -111,30 +114,39 @@ private:
 
 inline result<void> file::add_others(const open_options& options) {
     const std::filesystem::path named = parts_[0].path;
-    const auto within = [](error e, const std::filesystem::path& path) { return std::move(e).within(quoted(path.string())); };
+    const auto within = [](error e, const std::filesystem::path& path) {
+        return std::move(e).within(quoted(path.string()));
+    };
     auto count = meta_.get_or<std::uint32_t>("split.count", 1);
     auto number = count ? meta_.get_or<std::uint32_t>("split.no", 0) : count;
     if (!number) return within(std::move(number).error(), named);
     if (*count <= 1) return {};
     if (*number >= *count) {
-        return within({errc::split, concat("the key 'split.no' is ", *number, ", but 'split.count' only ", *count)}, named);
+        return within({errc::split, concat("the key 'split.no' is ", *number, ", but 'split.count' only ", *count)},
+                      named);
     }
     const auto first = split_path(named, 0, *count);
     if (!first) {
-        return within({errc::split, concat("the file is part ", *number + 1, " of ", *count, " (key 'split.count'), but its file ",
-                                           "name doesn't end in -00001-of-... with that count; give all parts their names back")}, named);
+        return within({errc::split,
+                       concat("the file is part ", *number + 1, " of ", *count, " (key 'split.count'), but its file ",
+                              "name doesn't end in -00001-of-... with that count; give all parts their names back")},
+                      named);
     }
     if (*number != 0) {
         *this = file();
         if (auto ok = add(*first, options); !ok) {
-            return within({errc::split, concat("this is part ", *number + 1, " of ", *count, "; the first part is needed: ", ok.error().text())}, named);
+            return within({errc::split, concat("this is part ", *number + 1, " of ", *count,
+                                               "; the first part is needed: ", ok.error().text())},
+                          named);
         }
     }
     for (unsigned i = 0; i < *count; ++i) {
         const auto path = *split_path(named, i, *count);
         if (i != 0) {
             if (auto ok = add(path, options); !ok) {
-                return within({errc::split, concat("part ", i + 1, " of ", *count, " can't be used: ", ok.error().text())}, *first);
+                return within(
+                    {errc::split, concat("part ", i + 1, " of ", *count, " can't be used: ", ok.error().text())},
+                    *first);
             }
         }
         const metadata& meta = i == 0 ? meta_ : last_meta_;
@@ -142,15 +154,18 @@ inline result<void> file::add_others(const open_options& options) {
         auto its_number = its_count ? meta.get<std::uint32_t>("split.no") : its_count;
         if (!its_number) return within(std::move(its_number).error(), path);
         if (*its_count != *count || *its_number != i) {
-            return within({errc::split, concat("it should be part ", i + 1, " of ", *count, ", but says it is part ", *its_number + 1,
-                                               " of ", *its_count, " (keys 'split.no' and 'split.count')")}, path);
+            return within(
+                {errc::split, concat("it should be part ", i + 1, " of ", *count, ", but says it is part ",
+                                     *its_number + 1, " of ", *its_count, " (keys 'split.no' and 'split.count')")},
+                path);
         }
     }
     auto total = meta_.get_or<std::uint64_t>("split.tensors.count", tensors_.size());
     if (!total) return within(std::move(total).error(), *first);
     if (*total != tensors_.size()) {
-        return within({errc::split, concat("the key 'split.tensors.count' is ", *total, ", but the ", *count, " parts have ",
-                                           tensors_.size(), " tensors")}, *first);
+        return within({errc::split, concat("the key 'split.tensors.count' is ", *total, ", but the ", *count,
+                                           " parts have ", tensors_.size(), " tensors")},
+                      *first);
     }
     return {};
 }
@@ -163,8 +178,8 @@ inline result<file> file::indexed() {
     std::ranges::sort(by_name_, {}, name_of);
     const auto twice = std::ranges::adjacent_find(by_name_, {}, name_of);
     if (twice != by_name_.end()) {
-        return error{errc::split, concat("the tensor ", quoted(tensors_[*twice].name), " is in two parts"), error::no_offset,
-                     quoted(parts_[0].path.string())};
+        return error{errc::split, concat("the tensor ", quoted(tensors_[*twice].name), " is in two parts"),
+                     error::no_offset, quoted(parts_[0].path.string())};
     }
     return std::move(*this);
 }

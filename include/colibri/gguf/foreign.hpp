@@ -39,11 +39,16 @@ inline constexpr std::size_t foreign_head_size = 512;
         {"PK\x03\x04", "a zip archive, perhaps a PyTorch checkpoint; convert the model to GGUF"},
         {"\x1f\x8b", "a gzip archive; unpack it first"},
         {"\x28\xb5\x2f\xfd", "a zstd archive; unpack it first"},
-        {std::string_view("\xfd" "7zXZ\0", 6), "an xz archive; unpack it first"},
+        {std::string_view("\xfd"
+                          "7zXZ\0",
+                          6),
+         "an xz archive; unpack it first"},
         {"BZh", "a bzip2 archive; unpack it first"},
         {"7z\xbc\xaf\x27\x1c", "a 7-zip archive; unpack it first"},
         {"\x89HDF", "an HDF5 file, perhaps a Keras model; convert the model to GGUF"},
-        {"\x7f" "ELF", "a program"},
+        {"\x7f"
+         "ELF",
+         "a program"},
         {"MZ", "a program, perhaps a llamafile; extract the .gguf from it"},
         {"%PDF", "a PDF document"},
         {"TFL3", "a TensorFlow Lite model; convert the model to GGUF"},
@@ -64,7 +69,8 @@ inline constexpr std::size_t foreign_head_size = 512;
     }
     std::string_view body = text.substr(0, 256);
     if (body.starts_with("\xef\xbb\xbf")) body.remove_prefix(3);
-    if (const auto first = body.find_first_not_of(" \t\r\n"); first != std::string_view::npos) body.remove_prefix(first);
+    if (const auto first = body.find_first_not_of(" \t\r\n"); first != std::string_view::npos)
+        body.remove_prefix(first);
     const auto is_tag = [&](std::string_view tag) {
         if (body.size() < tag.size()) return false;
         for (std::size_t i = 0; i < tag.size(); ++i) {
@@ -76,7 +82,8 @@ inline constexpr std::size_t foreign_head_size = 512;
     if (is_tag("<!doctype") || is_tag("<html") || is_tag("<head")) {
         return "an HTML page, perhaps the answer of a failed download; download the file again";
     }
-    if (body.starts_with('{') || body.starts_with('[')) return "JSON text, perhaps a config.json; choose the .gguf file";
+    if (body.starts_with('{') || body.starts_with('['))
+        return "JSON text, perhaps a config.json; choose the .gguf file";
     bool plain = !body.empty();
     for (const char c : body) {
         const auto byte = static_cast<unsigned char>(c);

@@ -60,10 +60,8 @@ public:
         }
     }
     template <class T>
-        requires std::is_arithmetic_v<T>
-    void set(std::string_view key, T number) {
-        set(key, value::of(number));
-    }
+    requires std::is_arithmetic_v<T>
+    void set(std::string_view key, T number) { set(key, value::of(number)); }
     void set(std::string_view key, std::string_view text) { set(key, value::of(text)); }
     void set(std::string_view key, const char* text) { set(key, value::of(std::string_view(text))); }
 

@@ -58,20 +58,24 @@ namespace detail {
         case 5: return out + " (Q4_2, Q4_3) was removed from the format in 2023; convert the model again";
         case 31:
         case 32:
-        case 33: return out + " (Q4_0_4_4, Q4_0_4_8, Q4_0_8_8) was removed from the format; use the model's Q4_0 file instead";
+        case 33:
+            return out +
+                   " (Q4_0_4_4, Q4_0_4_8, Q4_0_8_8) was removed from the format; use the model's Q4_0 file instead";
         case 36:
         case 37:
         case 38: return out + " (IQ4_NL_4_4 and kin) was removed from the format; use the model's IQ4_NL file instead";
         default: break;
     }
     if (number >= 97 && number < 512) {
-        return out + " is not of the common format, the file was probably made by ik_llama.cpp; use a file with standard types";
+        return out +
+               " is not of the common format, the file was probably made by ik_llama.cpp; use a file with standard "
+               "types";
     }
     return out + " is unknown; the file is damaged or newer than this program";
 }
 
-/// Bytes of a tensor of this type and shape. Errors: bad_shape (a dimension of 0 or above 2^63 - 1, rows that are no whole
-/// number of blocks), overflow (elements or bytes above 2^63 - 1), bad_type (no such type).
+/// Bytes of a tensor of this type and shape. Errors: bad_shape (a dimension of 0 or above 2^63 - 1, rows that are no
+/// whole number of blocks), overflow (elements or bytes above 2^63 - 1), bad_type (no such type).
 [[nodiscard]] inline result<std::uint64_t> tensor_bytes(dtype type, const std::array<std::uint64_t, max_dims>& dims,
                                                         unsigned n_dims) {
     constexpr std::uint64_t most = ~std::uint64_t{0} >> 1;

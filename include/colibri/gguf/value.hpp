@@ -15,16 +15,16 @@ namespace colibri::gguf {
 /// How deep arrays may be nested; published files have one level.
 inline constexpr unsigned max_array_depth = 64;
 
-/// A metadata value: a number, a bool, a text, or an array of any of these or of arrays. An array is one block of memory with
-/// the file's own encoding (and the place of each element, 4 bytes, when elements vary in size), so a vocabulary of
-/// 262,144 texts costs two heap blocks.
+/// A metadata value: a number, a bool, a text, or an array of any of these or of arrays. An array is one block of
+/// memory with the file's own encoding (and the place of each element, 4 bytes, when elements vary in size), so a
+/// vocabulary of 262,144 texts costs two heap blocks.
 class value {
 public:
     /// The number 0 of type u8.
     value() : bytes_(1, '\0') {}
 
     template <class T>
-        requires std::is_arithmetic_v<T>
+    requires std::is_arithmetic_v<T>
     [[nodiscard]] static value of(T number) {
         value out(value_type_of<T>, value_type_of<T>, 1);
         out.put(number);
@@ -37,7 +37,7 @@ public:
     }
     /// An array of numbers or bools.
     template <class T>
-        requires std::is_arithmetic_v<T>
+    requires std::is_arithmetic_v<T>
     [[nodiscard]] static value array(std::span<const T> numbers) {
         value out(value_type::array, value_type_of<T>, numbers.size());
         for (const T number : numbers) out.put(number);
@@ -104,7 +104,8 @@ public:
             return T(is_array() ? text_at(i) : text());
         }
     }
-    /// All elements of an array, converted as `at` does. Errors: bad_type (no array, or another element type), bad_value.
+    /// All elements of an array, converted as `at` does. Errors: bad_type (no array, or another element type),
+    /// bad_value.
     template <class T>
     [[nodiscard]] result<std::vector<T>> to_vector() const {
         if (!is_array()) return detail::wrong_type("an array", type_);
@@ -168,7 +169,8 @@ private:
 
 namespace detail {
 
-/// The error of a count or length that needs more bytes than are left: `overflow` when no file of this size can hold it.
+/// The error of a count or length that needs more bytes than are left: `overflow` when no file of this size can hold
+/// it.
 template <class Reader>
 [[nodiscard]] error too_many(const Reader& in, std::string_view what, std::uint64_t count, std::uint64_t at) {
     const bool hopeless = count > in.offset() + in.remaining();
@@ -235,9 +237,10 @@ result<void> read_elements(Reader& in, value_type element, std::uint64_t count, 
         if (element != value_type::boolean) return {};
         for (std::size_t i = old; i < out.size(); ++i) {
             if (static_cast<unsigned char>(out[i]) > 1) {
-                return error{errc::bad_value,
-                             concat("a bool is ", static_cast<unsigned>(static_cast<unsigned char>(out[i])), ", not 0 or 1"),
-                             begin + (i - old)};
+                return error{
+                    errc::bad_value,
+                    concat("a bool is ", static_cast<unsigned>(static_cast<unsigned char>(out[i])), ", not 0 or 1"),
+                    begin + (i - old)};
             }
         }
         return {};
@@ -271,8 +274,9 @@ result<void> value::decode_single(Reader& in) {
         const std::uint64_t at = in.offset();
         if (auto ok = in.append(bytes_, fixed_bytes(type_), "a value"); !ok) return ok;
         if (type_ == value_type::boolean && static_cast<unsigned char>(bytes_[0]) > 1) {
-            return error{errc::bad_value,
-                         concat("a bool is ", static_cast<unsigned>(static_cast<unsigned char>(bytes_[0])), ", not 0 or 1"), at};
+            return error{
+                errc::bad_value,
+                concat("a bool is ", static_cast<unsigned>(static_cast<unsigned char>(bytes_[0])), ", not 0 or 1"), at};
         }
         return {};
     }

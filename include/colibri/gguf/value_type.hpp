@@ -87,7 +87,7 @@ enum class value_type : std::uint32_t {
 
 /// The value type of a C++ arithmetic type.
 template <class T>
-    requires std::is_arithmetic_v<T>
+requires std::is_arithmetic_v<T>
 inline constexpr value_type value_type_of = [] {
     if constexpr (std::same_as<T, bool>) return value_type::boolean;
     else if constexpr (std::floating_point<T>) return sizeof(T) == 4 ? value_type::f32 : value_type::f64;
@@ -106,7 +106,8 @@ template <class T>
     return out;
 }
 
-/// Calls `use` with the number at `bytes`, as the C++ type that it has in the file. Precondition: fixed_bytes(type) != 0.
+/// Calls `use` with the number at `bytes`, as the C++ type that it has in the file. Precondition: fixed_bytes(type) !=
+/// 0.
 template <class Use>
 decltype(auto) visit_number(value_type type, const char* bytes, Use&& use) {
     switch (type) {
@@ -137,10 +138,11 @@ inline constexpr std::string_view wanted_text = std::same_as<T, bool>    ? "true
                                                 : std::floating_point<T> ? "a number"
                                                                          : "a whole number";
 
-/// The number at `bytes` as a T, when it keeps its value: integers of any width when they fit, floats from both float types
-/// (f64 is rounded to a float) and from integers that are exact, bool from bool only. Errors: bad_type, bad_value.
+/// The number at `bytes` as a T, when it keeps its value: integers of any width when they fit, floats from both float
+/// types (f64 is rounded to a float) and from integers that are exact, bool from bool only. Errors: bad_type,
+/// bad_value.
 template <class T>
-    requires std::is_arithmetic_v<T>
+requires std::is_arithmetic_v<T>
 [[nodiscard]] result<T> convert_number(value_type type, const char* bytes) {
     const bool fits_kind = std::same_as<T, bool>    ? type == value_type::boolean
                            : std::floating_point<T> ? is_float(type) || is_integer(type)

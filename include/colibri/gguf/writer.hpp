@@ -9,25 +9,27 @@
 #include <utility>
 #include <vector>
 
-#include "colibri/gguf/part.hpp"
+#include "colibri/gguf/container.hpp"
 #include "colibri/io/atomic_writer.hpp"
 
 namespace colibri::gguf {
 
-/// Writes one file that appears under its name when it is complete. The tensors' types and shapes are given at the start, their
-/// bytes afterwards, in any pieces; so a file larger than memory can be written. One thread at a time.
+/// Writes one file that appears under its name when it is complete. The tensors' types and shapes are given at the
+/// start, their bytes afterwards, in any pieces; so a file larger than memory can be written. One thread at a time.
 class writer {
 public:
     /// Checks everything that a reader would and writes the header. Of `tensors` the name, type, n_dims and dims count.
-    /// Alignment is 'general.alignment' of `meta` (u32), else 32. Errors: bad_value, bad_utf8, bad_count, bad_type, bad_alignment,
-    /// duplicate, bad_shape, overflow; those of atomic_writer.
+    /// Alignment is 'general.alignment' of `meta` (u32), else 32. Errors: bad_value, bad_utf8, bad_count, bad_type,
+    /// bad_alignment, duplicate, bad_shape, overflow; those of atomic_writer.
     [[nodiscard]] static result<writer> create(const std::filesystem::path& path, const metadata& meta,
                                                std::vector<tensor_info> tensors, write_options options = {});
 
     /// The tensors with the offsets and sizes that they have in the file.
     [[nodiscard]] std::span<const tensor_info> tensors() const noexcept { return tensors_; }
     /// The tensor whose bytes come next, or null when all are written.
-    [[nodiscard]] const tensor_info* next() const noexcept { return current_ < tensors_.size() ? &tensors_[current_] : nullptr; }
+    [[nodiscard]] const tensor_info* next() const noexcept {
+        return current_ < tensors_.size() ? &tensors_[current_] : nullptr;
+    }
 
     /// Writes the next bytes of next(); when it is complete the padding is added and the tensor behind it is next.
     /// Errors: invalid_argument (more bytes than it has left), io.
@@ -35,8 +37,9 @@ public:
         const tensor_info* tensor = next();
         if (bytes.empty()) return {};
         if (tensor == nullptr || bytes.size() > tensor->bytes - done_) {
-            return error{errc::invalid_argument, concat(bytes.size(), " bytes are too many for what is left of the tensor ",
-                                                        tensor == nullptr ? std::string("list") : quoted(tensor->name))};
+            return error{errc::invalid_argument,
+                         concat(bytes.size(), " bytes are too many for what is left of the tensor ",
+                                tensor == nullptr ? std::string("list") : quoted(tensor->name))};
         }
         if (auto ok = out_.write(bytes); !ok) return ok;
         done_ += bytes.size();
@@ -49,7 +52,8 @@ public:
     /// Puts the file under its name. Errors: invalid_argument (bytes of a tensor are missing), io.
     [[nodiscard]] result<void> finish() {
         if (const tensor_info* tensor = next()) {
-            return error{errc::invalid_argument, concat("the tensor ", quoted(tensor->name), " lacks ", tensor->bytes - done_, " bytes")};
+            return error{errc::invalid_argument,
+                         concat("the tensor ", quoted(tensor->name), " lacks ", tensor->bytes - done_, " bytes")};
         }
         return out_.commit();
     }
@@ -84,14 +88,16 @@ inline void append_text(std::string& out, std::string_view text) {
 }
 
 /// Header bytes without the padding; `tensors` get sizes, and offsets from the start of the data, in their order.
-[[nodiscard]] inline result<std::string> encode_header(const metadata& meta, std::uint64_t alignment, std::vector<tensor_info>& tensors) {
+[[nodiscard]] inline result<std::string> encode_header(const metadata& meta, std::uint64_t alignment,
+                                                       std::vector<tensor_info>& tensors) {
     std::string out = "GGUF";
     append_number(out, std::uint32_t{3});
     append_number(out, static_cast<std::uint64_t>(tensors.size()));
     append_number(out, static_cast<std::uint64_t>(meta.size()));
     for (const auto& [key, value] : meta.entries()) {
         if (auto ok = check_name("key", key, error::no_offset); !ok) return std::move(ok).error();
-        if (key.size() > max_key_size) return error{errc::bad_count, concat("the key ", quoted(key), " is longer than ", max_key_size, " bytes")};
+        if (key.size() > max_key_size)
+            return error{errc::bad_count, concat("the key ", quoted(key), " is longer than ", max_key_size, " bytes")};
         append_text(out, key);
         append_number(out, static_cast<std::uint32_t>(value.type()));
         value.encode(out);
@@ -103,9 +109,11 @@ inline void append_text(std::string& out, std::string_view text) {
         if (tensor.name.size() > max_tensor_name) {
             return named({errc::bad_value, concat("its name is longer than ", max_tensor_name, " bytes")});
         }
-        if (tensor.n_dims > max_dims) return named({errc::bad_shape, concat("it has more than ", max_dims, " dimensions")});
+        if (tensor.n_dims > max_dims)
+            return named({errc::bad_shape, concat("it has more than ", max_dims, " dimensions")});
         for (unsigned i = tensor.n_dims; i < max_dims; ++i) {
-            if (tensor.dims[i] != 1) return named({errc::bad_shape, "a dimension beyond its number of dimensions is not 1"});
+            if (tensor.dims[i] != 1)
+                return named({errc::bad_shape, "a dimension beyond its number of dimensions is not 1"});
         }
         auto bytes = tensor_bytes(tensor.type, tensor.dims, tensor.n_dims);
         if (!bytes) return named(std::move(bytes).error());
@@ -118,7 +126,8 @@ inline void append_text(std::string& out, std::string_view text) {
         append_number(out, static_cast<std::uint32_t>(tensor.type));
         append_number(out, tensor.offset);
         const auto end = checked_add(offset, *bytes);
-        if (!end || *end > (~std::uint64_t{0} >> 1) - alignment) return named({errc::overflow, "the tensors are larger than any file"});
+        if (!end || *end > (~std::uint64_t{0} >> 1) - alignment)
+            return named({errc::overflow, "the tensors are larger than any file"});
         offset = round_up(*end, alignment);
     }
     std::vector<std::string_view> names;
@@ -133,8 +142,8 @@ inline void append_text(std::string& out, std::string_view text) {
 
 }  // namespace detail
 
-inline result<writer> writer::create(const std::filesystem::path& path, const metadata& meta, std::vector<tensor_info> tensors,
-                                     write_options options) {
+inline result<writer> writer::create(const std::filesystem::path& path, const metadata& meta,
+                                     std::vector<tensor_info> tensors, write_options options) {
     const auto within = [&](error e) { return std::move(e).within(quoted(path.string())); };
     auto alignment = detail::read_alignment(meta);
     if (!alignment) return within(std::move(alignment).error());

@@ -18,19 +18,21 @@
 namespace colibri {
 
 struct write_options {
-    /// Permission bits of the new file, whatever the umask is. Without: those of the file that is replaced, or the usual ones.
+    /// Permission bits of the new file, whatever the umask is. Without: those of the file that is replaced, or the
+    /// usual ones.
     std::optional<unsigned> permissions = {};
     /// Bytes that will be written, if known: a disk that is too full is then noticed before the work.
     std::uint64_t expected_size = 0;
 };
 
-/// Writes a temporary file beside `path` and renames it over `path` at `commit`, after both file and folder are on the disk.
-/// Destroyed without commit, or after an error, it removes the temporary file and leaves `path` as it was. A link is
-/// followed, so that the file it points to is replaced. Move-only; one thread at a time.
+/// Writes a temporary file beside `path` and renames it over `path` at `commit`, after both file and folder are on the
+/// disk. Destroyed without commit, or after an error, it removes the temporary file and leaves `path` as it was. A link
+/// is followed, so that the file it points to is replaced. Move-only; one thread at a time.
 class atomic_writer {
 public:
     /// Errors: not_found (no such folder), not_a_file (the path is a folder or device), io (also: disk full).
-    [[nodiscard]] static result<atomic_writer> create(const std::filesystem::path& path, const write_options& options = {});
+    [[nodiscard]] static result<atomic_writer> create(const std::filesystem::path& path,
+                                                      const write_options& options = {});
 
     atomic_writer(atomic_writer&& other) noexcept { swap(other); }
     atomic_writer& operator=(atomic_writer&& other) noexcept {
@@ -50,13 +52,16 @@ public:
         buffer_.insert(buffer_.end(), bytes.begin(), bytes.end());
         return {};
     }
-    [[nodiscard]] result<void> write(std::string_view text) { return write(std::as_bytes(std::span(text.data(), text.size()))); }
+    [[nodiscard]] result<void> write(std::string_view text) {
+        return write(std::as_bytes(std::span(text.data(), text.size())));
+    }
 
     /// Bytes written so far.
     [[nodiscard]] std::uint64_t written() const noexcept { return written_; }
     [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
 
-    /// Makes the file appear under its name. Errors: io, or the error of an earlier write; invalid_argument after abandon.
+    /// Makes the file appear under its name. Errors: io, or the error of an earlier write; invalid_argument after
+    /// abandon.
     [[nodiscard]] result<void> commit();
 
     /// Removes the temporary file; nothing more can be written.
@@ -100,9 +105,11 @@ private:
         return {};
     }
     [[nodiscard]] error fail(std::string_view verb, int number) {
-        auto e = number == EBADF ? error{errc::invalid_argument, concat("the writing of ", quoted(path_.string()), " was given up before")}
+        auto e = number == EBADF ? error{errc::invalid_argument,
+                                         concat("the writing of ", quoted(path_.string()), " was given up before")}
                                  : detail::system_error(verb, path_, number);
-        if (number == ENOSPC || number == EDQUOT) e.message += "; free some space or choose another folder, nothing was changed";
+        if (number == ENOSPC || number == EDQUOT)
+            e.message += "; free some space or choose another folder, nothing was changed";
         abandon();
         failure_ = e;
         return e;
@@ -129,7 +136,8 @@ inline result<atomic_writer> atomic_writer::create(const std::filesystem::path& 
     struct stat old {};
     if (::stat(out.path_.c_str(), &old) == 0) {
         if (!S_ISREG(old.st_mode)) {
-            return error{errc::not_a_file, concat(quoted(path.string()), " is ", S_ISDIR(old.st_mode) ? "a directory" : "a device or pipe",
+            return error{errc::not_a_file, concat(quoted(path.string()), " is ",
+                                                  S_ISDIR(old.st_mode) ? "a directory" : "a device or pipe",
                                                   ", not a file that can be replaced")};
         }
         if (!out.permissions_) out.permissions_ = old.st_mode & 07777u;
@@ -139,9 +147,11 @@ inline result<atomic_writer> atomic_writer::create(const std::filesystem::path& 
     for (unsigned attempt = 0; attempt < 100; ++attempt) {
         const auto ticks = std::chrono::steady_clock::now().time_since_epoch().count();
         const std::string stem = out.path_.filename().string().substr(0, 200);
-        out.temporary_ = out.path_.parent_path() / concat(".", stem, ".", ::getpid(), "-", ticks, "-", counter.fetch_add(1), ".part");
+        out.temporary_ = out.path_.parent_path() /
+                         concat(".", stem, ".", ::getpid(), "-", ticks, "-", counter.fetch_add(1), ".part");
         const unsigned mode = options.permissions ? 0600u & *options.permissions : 0666u;
-        const int descriptor = ::open(out.temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode | 0200u);
+        const int descriptor =
+            ::open(out.temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode | 0200u);
         if (descriptor >= 0) {
             out.handle_ = file_handle(descriptor);
             break;
@@ -154,7 +164,10 @@ inline result<atomic_writer> atomic_writer::create(const std::filesystem::path& 
     if (!out.handle_.is_open()) return detail::system_error("write", path, EEXIST);
 #if defined(__linux__)
     if (options.expected_size != 0) {
-        const int reserved = ::fallocate(out.handle_.get(), FALLOC_FL_KEEP_SIZE, 0, static_cast<::off_t>(options.expected_size)) == 0 ? 0 : errno;
+        const int reserved =
+            ::fallocate(out.handle_.get(), FALLOC_FL_KEEP_SIZE, 0, static_cast<::off_t>(options.expected_size)) == 0
+                ? 0
+                : errno;
         if (reserved == ENOSPC || reserved == EDQUOT || reserved == EFBIG) {
             auto e = out.fail("write", reserved);
             e.message = concat(e.message, " (", options.expected_size, " bytes are needed)");
@@ -170,15 +183,18 @@ inline result<void> atomic_writer::commit() {
     if (failure_) return *failure_;
     if (auto ok = flush(); !ok) return ok;
     if (!handle_.is_open()) return fail("write", EBADF);
-    if (reserved_ && ::ftruncate(handle_.get(), static_cast<::off_t>(written_)) != 0) return fail("write", errno);  // gives the rest back
-    if (permissions_ && ::fchmod(handle_.get(), static_cast<::mode_t>(*permissions_)) != 0) return fail("set the permissions of", errno);
+    if (reserved_ && ::ftruncate(handle_.get(), static_cast<::off_t>(written_)) != 0)
+        return fail("write", errno);  // gives the rest back
+    if (permissions_ && ::fchmod(handle_.get(), static_cast<::mode_t>(*permissions_)) != 0)
+        return fail("set the permissions of", errno);
     if (::fsync(handle_.get()) != 0) return fail("write", errno);
     if (::rename(temporary_.c_str(), path_.c_str()) != 0) return fail("replace", errno);
     handle_.close();
     // The name is on the disk once the folder is; file systems that can't sync a folder say EINVAL.
     const std::filesystem::path folder = path_.has_parent_path() ? path_.parent_path() : ".";
     const file_handle opened(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    if (opened.is_open() && ::fsync(opened.get()) != 0 && errno != EINVAL) return detail::system_error("write", folder, errno);
+    if (opened.is_open() && ::fsync(opened.get()) != 0 && errno != EINVAL)
+        return detail::system_error("write", folder, errno);
     return {};
 }
 

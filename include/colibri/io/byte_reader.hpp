@@ -18,15 +18,16 @@ namespace detail {
 /// The error of a read that wants `wanted` bytes where `left` are left.
 [[nodiscard]] inline error ends_inside(std::string_view what, std::uint64_t wanted, std::uint64_t left,
                                        std::uint64_t offset) {
-    return error{errc::truncated, concat("the file ends inside ", what, ": ", wanted, wanted == 1 ? " byte is" : " bytes are",
-                                         " needed, ", left, left == 1 ? " is left" : " are left"),
+    return error{errc::truncated,
+                 concat("the file ends inside ", what, ": ", wanted, wanted == 1 ? " byte is" : " bytes are",
+                        " needed, ", left, left == 1 ? " is left" : " are left"),
                  offset};
 }
 
 }  // namespace detail
 
-/// Reads a span of bytes from front to back. `what` names the thing read in errors; offsets in errors count from `base`.
-/// Doesn't own the bytes; no allocation unless an error is made.
+/// Reads a span of bytes from front to back. `what` names the thing read in errors; offsets in errors count from
+/// `base`. Doesn't own the bytes; no allocation unless an error is made.
 class byte_reader {
 public:
     explicit byte_reader(std::span<const std::byte> bytes, std::uint64_t base = 0) noexcept
@@ -37,7 +38,7 @@ public:
 
     /// The next number. Errors: truncated.
     template <class T>
-        requires std::is_arithmetic_v<T>
+    requires std::is_arithmetic_v<T>
     [[nodiscard]] result<T> read(std::string_view what) {
         if (sizeof(T) > remaining()) return detail::ends_inside(what, sizeof(T), remaining(), offset());
         T out{};
@@ -75,8 +76,9 @@ private:
     std::uint64_t base_ = 0;
 };
 
-/// Reads a byte_source from front to back through a window of 64 KiB. A count that the source can't hold is refused before
-/// anything is allocated for it; reading past `limit` is refused too, for structures whose size only their own bytes tell.
+/// Reads a byte_source from front to back through a window of 64 KiB. A count that the source can't hold is refused
+/// before anything is allocated for it; reading past `limit` is refused too, for structures whose size only their own
+/// bytes tell.
 class source_reader {
 public:
     explicit source_reader(byte_source& source,
@@ -89,7 +91,7 @@ public:
 
     /// The next number. Errors: truncated, limit, io.
     template <class T>
-        requires std::is_arithmetic_v<T>
+    requires std::is_arithmetic_v<T>
     [[nodiscard]] result<T> read(std::string_view what) {
         if (auto ok = need(sizeof(T), what); !ok) return std::move(ok).error();
         if (sizeof(T) > window_end_ - position_) {
@@ -117,14 +119,13 @@ public:
     }
 
 private:
-    [[nodiscard]] const std::byte* at_position() const noexcept {
-        return window_.data() + (position_ - window_begin_);
-    }
+    [[nodiscard]] const std::byte* at_position() const noexcept { return window_.data() + (position_ - window_begin_); }
 
     [[nodiscard]] result<void> need(std::uint64_t count, std::string_view what) const {
         if (count > remaining()) return detail::ends_inside(what, count, remaining(), position_);
         if (count > limit_ || position_ > limit_ - count) {
-            return error{errc::limit, concat(what, " goes past the limit of ", limit_, " bytes for a header"), position_};
+            return error{errc::limit, concat(what, " goes past the limit of ", limit_, " bytes for a header"),
+                         position_};
         }
         return {};
     }

@@ -20,7 +20,9 @@ struct cgroup_folder {
 [[nodiscard]] inline std::string unescape_mount(std::string_view text) {
     std::string out;
     for (std::size_t i = 0; i < text.size(); ++i) {
-        const auto digit = [&](std::size_t k) { return static_cast<unsigned>(static_cast<unsigned char>(text[i + k])) - '0'; };
+        const auto digit = [&](std::size_t k) {
+            return static_cast<unsigned>(static_cast<unsigned char>(text[i + k])) - '0';
+        };
         if (text[i] == '\\' && i + 3 < text.size() && digit(1) < 4 && digit(2) < 8 && digit(3) < 8) {
             out += static_cast<char>(digit(1) * 64 + digit(2) * 8 + digit(3));
             i += 3;
@@ -39,9 +41,11 @@ struct cgroup_folder {
     return false;
 }
 
-/// The folders of this process's groups that `controller` ("memory", "cpu") may limit, own group first, then its ancestors up
-/// to the mount point; of version 1 and 2, as both can be mounted. `root` is where /proc and /sys are looked for.
-[[nodiscard]] inline std::vector<cgroup_folder> cgroup_folders(std::string_view controller, const std::filesystem::path& root) {
+/// The folders of this process's groups that `controller` ("memory", "cpu") may limit, own group first, then its
+/// ancestors up to the mount point; of version 1 and 2, as both can be mounted. `root` is where /proc and /sys are
+/// looked for.
+[[nodiscard]] inline std::vector<cgroup_folder> cgroup_folders(std::string_view controller,
+                                                               const std::filesystem::path& root) {
     std::vector<cgroup_folder> out;
     const auto groups = read_system_text(root / "proc/self/cgroup");
     const auto mounts = read_system_text(root / "proc/self/mountinfo");
@@ -63,12 +67,14 @@ struct cgroup_folder {
             const std::size_t second = first == std::string_view::npos ? first : line.find(':', first + 1);
             if (second == std::string_view::npos) continue;
             const std::string_view controllers = line.substr(first + 1, second - first - 1);
-            if (version == 1 ? !lists(controllers, controller) : !controllers.empty() || line.substr(0, first) != "0") continue;
+            if (version == 1 ? !lists(controllers, controller) : !controllers.empty() || line.substr(0, first) != "0")
+                continue;
             std::string group(line.substr(second + 1));
             // The mount may show only the part of the tree below its root, as in a container.
             const std::string mount_root = unescape_mount(fields[3]);
             if (mount_root != "/") {
-                const bool inside = group.starts_with(mount_root) && (group.size() == mount_root.size() || group[mount_root.size()] == '/');
+                const bool inside = group.starts_with(mount_root) &&
+                                    (group.size() == mount_root.size() || group[mount_root.size()] == '/');
                 group = inside ? group.substr(mount_root.size()) : std::string();
             }
             const std::filesystem::path top = below(root, unescape_mount(fields[4]));

@@ -18,12 +18,12 @@ namespace colibri {
 
 /// The processors that this process may use.
 struct cpu_limits {
-    unsigned logical = 1;                 ///< processors that its affinity allows, hardware threads counted each
-    unsigned cores = 1;                   ///< physical cores among them
-    std::optional<double> quota = {};     ///< processors' worth of time that its control groups allow
+    unsigned logical = 1;              ///< processors that its affinity allows, hardware threads counted each
+    unsigned cores = 1;                ///< physical cores among them
+    std::optional<double> quota = {};  ///< processors' worth of time that its control groups allow
 
-    /// Threads to compute with when nobody says: one per core, as two on one core share its arithmetic units; no more than
-    /// the quota rounded to the nearest whole number, at least 1.
+    /// Threads to compute with when nobody says: one per core, as two on one core share its arithmetic units; no more
+    /// than the quota rounded to the nearest whole number, at least 1.
     [[nodiscard]] unsigned threads() const noexcept {
         if (!quota || *quota >= cores) return cores;
         return std::max(1u, static_cast<unsigned>(*quota + 0.5));
@@ -81,8 +81,8 @@ namespace detail {
 
 }  // namespace detail
 
-/// Reads affinity, topology and quotas from /proc, /sys and the mounted control groups, below `root`. Without topology every
-/// processor counts as a core; without /proc the standard library's number is taken.
+/// Reads affinity, topology and quotas from /proc, /sys and the mounted control groups, below `root`. Without topology
+/// every processor counts as a core; without /proc the standard library's number is taken.
 [[nodiscard]] inline cpu_limits read_cpu_limits(const std::filesystem::path& root = "/") {
     cpu_limits out;
     const auto cpus = detail::allowed_cpus(root);
@@ -95,7 +95,8 @@ namespace detail {
         for (const unsigned cpu : cpus) {
             const auto topology = root / concat("sys/devices/system/cpu/cpu", cpu, "/topology");
             auto threads = detail::read_system_text(topology / "core_cpus_list");
-            if (!threads) threads = detail::read_system_text(topology / "thread_siblings_list");  // its name before Linux 5.3
+            if (!threads)
+                threads = detail::read_system_text(topology / "thread_siblings_list");  // its name before Linux 5.3
             if (threads) cores.insert(std::move(*threads));
             else ++unknown;
         }

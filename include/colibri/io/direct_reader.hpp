@@ -13,10 +13,10 @@
 
 namespace colibri {
 
-/// A regular file as a byte_source, read with direct I/O where the file system can. Elsewhere reads are buffered and the
-/// pages dropped from the page cache behind them; the bytes are the same. Fast when the file offset, the address and the
-/// length are multiples of `alignment` (only the length may be cut by the end of the file): such reads go straight to the
-/// caller's memory. Others are rounded outwards through a buffer of 1 MiB that each call allocates.
+/// A regular file as a byte_source, read with direct I/O where the file system can. Elsewhere reads are buffered and
+/// the pages dropped from the page cache behind them; the bytes are the same. Fast when the file offset, the address
+/// and the length are multiples of `alignment` (only the length may be cut by the end of the file): such reads go
+/// straight to the caller's memory. Others are rounded outwards through a buffer of 1 MiB that each call allocates.
 class direct_reader final : public byte_source {
 public:
     /// What direct reads want of offset, address and length: covers all common disks (512 or 4096).
@@ -56,7 +56,8 @@ private:
         }
         auto done = detail::pread_all(buffered_.handle.get(), path_, offset, out);
 #if defined(POSIX_FADV_DONTNEED)
-        ::posix_fadvise(buffered_.handle.get(), static_cast<::off_t>(offset), static_cast<::off_t>(out.size()), POSIX_FADV_DONTNEED);
+        ::posix_fadvise(buffered_.handle.get(), static_cast<::off_t>(offset), static_cast<::off_t>(out.size()),
+                        POSIX_FADV_DONTNEED);
 #endif
         return done;
     }
@@ -85,7 +86,8 @@ private:
             if (left == 0) break;
             // A short read inside the file leaves an unaligned rest: the buffered way takes it.
             if (count == 0 || count % alignment != 0) {
-                return detail::pread_all(buffered_.handle.get(), path_, offset + count, out.subspan(static_cast<std::size_t>(count), static_cast<std::size_t>(left)));
+                return detail::pread_all(buffered_.handle.get(), path_, offset + count,
+                                         out.subspan(static_cast<std::size_t>(count), static_cast<std::size_t>(left)));
             }
             out = out.subspan(static_cast<std::size_t>(count));
             offset += count;
@@ -105,7 +107,8 @@ private:
         while (!out.empty()) {
             const auto skip = static_cast<std::size_t>(offset % alignment);
             const std::size_t now = std::min(out.size(), room - skip);
-            if (auto ok = read_direct(offset - skip, scratch.first(round_up(skip + now, alignment)), refused); !ok) return ok;
+            if (auto ok = read_direct(offset - skip, scratch.first(round_up(skip + now, alignment)), refused); !ok)
+                return ok;
             std::memcpy(out.data(), scratch.data() + skip, now);
             out = out.subspan(now);
             offset += now;

@@ -19,7 +19,8 @@
 
 namespace colibri {
 
-static_assert(std::endian::native == std::endian::little, "Colibri reads little-endian files on little-endian machines");
+static_assert(std::endian::native == std::endian::little,
+              "Colibri reads little-endian files on little-endian machines");
 
 namespace detail {
 

@@ -18,8 +18,7 @@ namespace detail {
     // One call moves at most 0x7ffff000 bytes on Linux; a multiple of any block size keeps direct reads aligned.
     constexpr std::size_t most = std::size_t{1} << 30;
     while (!out.empty()) {
-        const ::ssize_t got =
-            ::pread(descriptor, out.data(), std::min(out.size(), most), static_cast<::off_t>(offset));
+        const ::ssize_t got = ::pread(descriptor, out.data(), std::min(out.size(), most), static_cast<::off_t>(offset));
         if (got < 0) {
             if (errno == EINTR) continue;
             auto e = system_error("read", path, errno);

@@ -17,13 +17,16 @@ namespace colibri {
 /// How mapped bytes will be used; a wish that the kernel may ignore.
 enum class access_hint : std::uint8_t { normal, sequential, random, will_need, dont_need };
 
-/// A regular file's bytes, mapped and shared with the page cache. Move-only; the bytes don't move. Copy the file instead of
-/// mapping it when somebody might shorten it meanwhile: touching pages that are gone kills the process (SIGBUS).
+/// A regular file's bytes, mapped and shared with the page cache. Move-only; the bytes don't move. Copy the file
+/// instead of mapping it when somebody might shorten it meanwhile: touching pages that are gone kills the process
+/// (SIGBUS).
 class mapped_file {
 public:
     mapped_file() = default;
     mapped_file(mapped_file&& other) noexcept
-        : path_(std::move(other.path_)), data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+        : path_(std::move(other.path_)),
+          data_(std::exchange(other.data_, nullptr)),
+          size_(std::exchange(other.size_, 0)) {}
     mapped_file& operator=(mapped_file&& other) noexcept {
         if (this != &other) {
             unmap();
@@ -55,7 +58,8 @@ public:
     [[nodiscard]] std::size_t size() const noexcept { return size_; }
     [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
 
-    /// Tells the kernel how [offset, offset + length) will be used, widened to whole pages (`dont_need`: narrowed to them).
+    /// Tells the kernel how [offset, offset + length) will be used, widened to whole pages (`dont_need`: narrowed to
+    /// them).
     void advise(access_hint hint, std::size_t offset = 0, std::size_t length = SIZE_MAX) const noexcept {
         if (data_ == nullptr || offset >= size_) return;
         length = std::min(length, size_ - offset);

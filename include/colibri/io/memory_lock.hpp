@@ -22,10 +22,12 @@ namespace colibri {
     }
     struct ::rlimit limit {};
     if (::getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && limit.rlim_cur < bytes.size()) {
-        return error{errc::out_of_memory, concat("can't lock ", bytes.size(), " bytes in memory: this user may lock ", limit.rlim_cur,
-                                                 "; raise the limit (ulimit -l) or do without locking")};
+        return error{errc::out_of_memory,
+                     concat("can't lock ", bytes.size(), " bytes in memory: this user may lock ", limit.rlim_cur,
+                            "; raise the limit (ulimit -l) or do without locking")};
     }
-    return error{errc::out_of_memory, concat("can't lock ", bytes.size(), " bytes in memory: the machine has not enough free; do without locking")};
+    return error{errc::out_of_memory, concat("can't lock ", bytes.size(),
+                                             " bytes in memory: the machine has not enough free; do without locking")};
 }
 
 }  // namespace colibri

@@ -66,7 +66,8 @@ namespace colibri::detail {
 }
 
 /// `absolute` seen below `root`.
-[[nodiscard]] inline std::filesystem::path below(const std::filesystem::path& root, const std::filesystem::path& absolute) {
+[[nodiscard]] inline std::filesystem::path below(const std::filesystem::path& root,
+                                                 const std::filesystem::path& absolute) {
     return root / absolute.relative_path();
 }
 

@@ -1,38 +1,20 @@
-// One GGUF container: header, metadata and tensor list read and checked.
+// Reads one GGUF container: header, metadata and tensor list, everything checked.
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
-#include <filesystem>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "colibri/gguf/container.hpp"
 #include "colibri/gguf/foreign.hpp"
-#include "colibri/gguf/metadata.hpp"
-#include "colibri/gguf/tensor_info.hpp"
+#include "colibri/io/byte_reader.hpp"
 
 namespace colibri::gguf {
-
-inline constexpr std::uint64_t default_alignment = 32;
-inline constexpr std::size_t max_key_size = 65535;
-
-/// Where one file of a model is and how it is laid out.
-struct part {
-    std::filesystem::path path;
-    std::uint64_t size = 0;         ///< bytes of the file
-    std::uint64_t data_offset = 0;  ///< where tensor data begins
-    std::uint64_t alignment = default_alignment;
-    std::uint32_t version = 3;
-};
-
-/// One container's contents; tensor names are unique, inside the file, aligned, and don't overlap.
-struct container {
-    part where;
-    metadata meta;
-    std::vector<tensor_info> tensors;
-};
 
 /// What `read_container` may take.
 struct container_limits {
@@ -41,59 +23,12 @@ struct container_limits {
 };
 
 /// Reads and checks everything before the tensor data, and that the data is all there. Every count, length, offset and
-/// product is checked against the bytes that are there before anything is allocated for it. Errors: truncated, bad_magic,
-/// bad_version, overflow, bad_type, bad_count, bad_offset, bad_alignment, duplicate, bad_shape, bad_value, bad_utf8,
-/// limit, io; messages name the key or tensor, not the file. Source: ggml's docs/gguf.md.
+/// product is checked against the bytes that are there before anything is allocated for it. Errors: truncated,
+/// bad_magic, bad_version, overflow, bad_type, bad_count, bad_offset, bad_alignment, duplicate, bad_shape, bad_value,
+/// bad_utf8, limit, io; messages name the key or tensor, not the file. Source: ggml's docs/gguf.md.
 [[nodiscard]] result<container> read_container(byte_source& source, const container_limits& limits = {});
 
 namespace detail {
-
-/// Whether bytes are well-formed UTF-8 (no surrogates, no overlong forms).
-[[nodiscard]] constexpr bool is_utf8(std::string_view text) noexcept {
-    for (std::size_t i = 0; i < text.size();) {
-        const auto lead = static_cast<unsigned char>(text[i]);
-        const std::size_t length = lead < 0x80 ? 1 : lead < 0xc2 ? 0 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : lead < 0xf5 ? 4 : 0;
-        if (length == 0 || length > text.size() - i) return false;
-        for (std::size_t k = 1; k < length; ++k) {
-            const auto next = static_cast<unsigned char>(text[i + k]);
-            const unsigned char low = k > 1 ? 0x80 : lead == 0xe0 ? 0xa0 : lead == 0xf0 ? 0x90 : 0x80;
-            const unsigned char high = k > 1 ? 0xbf : lead == 0xed ? 0x9f : lead == 0xf4 ? 0x8f : 0xbf;
-            if (next < low || next > high) return false;
-        }
-        i += length;
-    }
-    return true;
-}
-
-/// Refuses a key or tensor name that has control characters or isn't UTF-8.
-[[nodiscard]] inline result<void> check_name(std::string_view what, std::string_view text, std::uint64_t at) {
-    if (text.empty()) return error{errc::bad_value, concat("empty ", what, " (length 0)"), at};
-    for (const char c : text) {
-        const auto byte = static_cast<unsigned char>(c);
-        if (byte < 0x20 || byte == 0x7f) {
-            return error{errc::bad_value, concat("the ", what, " ", quoted(text), " has a control character"), at};
-        }
-    }
-    if (!is_utf8(text)) return error{errc::bad_utf8, concat("the ", what, " ", quoted(text), " is not UTF-8"), at};
-    return {};
-}
-
-/// The alignment that metadata names, or the default one. Errors: bad_type (it must be u32), bad_alignment.
-[[nodiscard]] inline result<std::uint64_t> read_alignment(const metadata& meta) {
-    // A multiple of 8 by the format's text; that it is a power of two is only some readers' rule.
-    constexpr std::uint64_t most = std::uint64_t{1} << 30;
-    constexpr std::string_view key = "general.alignment";
-    const value* found = meta.find(key);
-    if (found == nullptr) return default_alignment;
-    if (found->type() != value_type::u32) {
-        return error{errc::bad_type, concat("the metadata key ", quoted(key), " must be of type u32, but is ", name(found->type()))};
-    }
-    auto alignment = meta.get<std::uint64_t>(key);
-    if (alignment && (*alignment == 0 || *alignment % 8 != 0 || *alignment > most)) {
-        return error{errc::bad_alignment, concat("the metadata key ", quoted(key), " is ", *alignment, ", not a multiple of 8 from 8 to ", most)};
-    }
-    return alignment;
-}
 
 /// Reads the parts of one container in their order.
 class container_parser {
@@ -114,7 +49,7 @@ public:
 
 private:
     static constexpr std::uint64_t header_size = 24;
-    static constexpr std::uint64_t least_key = 8 + 1 + 4 + 1;          // length, 1 byte, type, 1 byte
+    static constexpr std::uint64_t least_key = 8 + 1 + 4 + 1;         // length, 1 byte, type, 1 byte
     static constexpr std::uint64_t least_tensor = 8 + 1 + 4 + 4 + 8;  // length, 1 byte, n_dims 0, type, offset
 
     [[nodiscard]] result<void> header();
@@ -145,7 +80,8 @@ inline result<void> container_parser::foreign() const {
     const std::string kind = describe_foreign(head);
     if (!kind.empty()) return error{errc::bad_magic, concat("this is not a GGUF file but ", kind), 0};
     const std::string_view magic(reinterpret_cast<const char*>(head.data()), std::min<std::size_t>(4, head.size()));
-    return error{errc::bad_magic, concat("this is not a GGUF file: its magic is ", quoted(magic), " instead of 'GGUF'"), 0};
+    return error{errc::bad_magic, concat("this is not a GGUF file: its magic is ", quoted(magic), " instead of 'GGUF'"),
+                 0};
 }
 
 inline result<void> container_parser::header() {
@@ -156,8 +92,10 @@ inline result<void> container_parser::header() {
     if (auto ok = source_.read_at(0, std::as_writable_bytes(std::span(magic).first(got))); !ok) return ok;
     if (std::string_view("GGUF").substr(0, got) != std::string_view(magic, got)) return foreign();
     if (size < header_size) {
-        return error{errc::truncated, concat("the file ends inside the GGUF header: it has ", size, " of ", header_size,
-                                             " bytes; download or copy it again"), size};
+        return error{errc::truncated,
+                     concat("the file ends inside the GGUF header: it has ", size, " of ", header_size,
+                            " bytes; download or copy it again"),
+                     size};
     }
     auto version = in_.read<std::uint32_t>("the magic");
     if (version) version = in_.read<std::uint32_t>("the version");
@@ -165,13 +103,17 @@ inline result<void> container_parser::header() {
     if (*version != 2 && *version != 3) {
         const std::uint32_t swapped = __builtin_bswap32(*version);
         if (swapped >= 1 && swapped <= 3) {
-            return error{errc::bad_version, "this is a big-endian GGUF file; get the little-endian one or convert it", 4};
+            return error{errc::bad_version, "this is a big-endian GGUF file; get the little-endian one or convert it",
+                         4};
         }
         if (*version == 1) {
-            return error{errc::bad_version, "this is a GGUF file of version 1, which is too old; convert the model again", 4};
+            return error{errc::bad_version,
+                         "this is a GGUF file of version 1, which is too old; convert the model again", 4};
         }
-        return error{errc::bad_version,
-                     concat("the GGUF version is ", *version, ", but only 2 and 3 are known; the file is damaged or too new"), 4};
+        return error{
+            errc::bad_version,
+            concat("the GGUF version is ", *version, ", but only 2 and 3 are known; the file is damaged or too new"),
+            4};
     }
     out_.where.version = *version;
     auto n_tensors = in_.read<std::uint64_t>("the tensor count");
@@ -180,10 +122,12 @@ inline result<void> container_parser::header() {
     n_tensors_ = *n_tensors;
     n_keys_ = *n_keys;
     if (n_tensors_ > in_.remaining() / least_tensor) {
-        return error{errc::bad_count, concat("the tensor count ", n_tensors_, " is more than ", size, " bytes can hold"), 8};
+        return error{errc::bad_count,
+                     concat("the tensor count ", n_tensors_, " is more than ", size, " bytes can hold"), 8};
     }
     if (n_keys_ > in_.remaining() / least_key) {
-        return error{errc::bad_count, concat("the metadata count ", n_keys_, " is more than ", size, " bytes can hold"), 16};
+        return error{errc::bad_count, concat("the metadata count ", n_keys_, " is more than ", size, " bytes can hold"),
+                     16};
     }
     return {};
 }
@@ -204,8 +148,10 @@ inline result<void> container_parser::key() {
     auto length = in_.read<std::uint64_t>("a key length");
     if (!length) return std::move(length).error();
     if (*length > max_key_size || *length > in_.remaining()) {
-        return error{errc::bad_count, concat("the key length ", *length, " is more than ",
-                                             std::min<std::uint64_t>(max_key_size, in_.remaining()), " bytes"), at};
+        return error{errc::bad_count,
+                     concat("the key length ", *length, " is more than ",
+                            std::min<std::uint64_t>(max_key_size, in_.remaining()), " bytes"),
+                     at};
     }
     std::string text;
     if (auto ok = in_.append(text, *length, "a key"); !ok) return ok;
@@ -215,7 +161,8 @@ inline result<void> container_parser::key() {
     const std::uint64_t type_at = in_.offset();
     auto type = in_.read<std::uint32_t>("the value type");
     if (!type) return named(std::move(type).error());
-    if (!is_value_type(*type)) return named({errc::bad_type, concat("the value has the unknown type ", *type), type_at});
+    if (!is_value_type(*type))
+        return named({errc::bad_type, concat("the value has the unknown type ", *type), type_at});
     auto found = value::decode(in_, static_cast<value_type>(*type));
     if (!found) return named(std::move(found).error());
     if (text == "general.alignment") alignment_field_ = type_at;
@@ -241,7 +188,8 @@ inline result<void> container_parser::tensors() {
             auto e = std::move(ok).error();
             if (!e.context.empty()) return e;
             if (info.name.empty()) {
-                e.context = concat("tensor ", i, " (the tensor count is ", n_tensors_, ", the metadata count ", n_keys_, ")");
+                e.context =
+                    concat("tensor ", i, " (the tensor count is ", n_tensors_, ", the metadata count ", n_keys_, ")");
             } else {
                 e.context = label(info);
             }
@@ -259,7 +207,8 @@ inline result<void> container_parser::tensor(tensor_info& info) {
     if (*length > max_tensor_name) {
         const bool fits = *length <= in_.remaining();
         return error{fits ? errc::bad_value : errc::bad_count,
-                     concat("its name has ", *length, " bytes, more than the ", max_tensor_name, " that are allowed"), at};
+                     concat("its name has ", *length, " bytes, more than the ", max_tensor_name, " that are allowed"),
+                     at};
     }
     std::string text;
     if (auto ok = in_.append(text, *length, "a tensor's name"); !ok) return ok;
@@ -302,7 +251,8 @@ inline result<void> container_parser::names() {
     sorted.reserve(out_.tensors.size());
     for (const auto& info : out_.tensors) sorted.push_back(&info);
     std::ranges::sort(sorted, {}, [](const tensor_info* info) -> const std::string& { return info->name; });
-    const auto twice = std::ranges::adjacent_find(sorted, {}, [](const tensor_info* info) -> const std::string& { return info->name; });
+    const auto twice = std::ranges::adjacent_find(
+        sorted, {}, [](const tensor_info* info) -> const std::string& { return info->name; });
     if (twice == sorted.end()) return {};
     return error{errc::duplicate, "the tensor is there twice", error::no_offset, label(**twice)};
 }
@@ -318,7 +268,8 @@ inline result<void> container_parser::places() {
             return error{code, std::move(message), offset_fields_[i], label(info)};
         };
         if (info.offset % step != 0) {
-            return refuse(errc::bad_offset, concat("its offset ", info.offset, " is not a multiple of the alignment ", step));
+            return refuse(errc::bad_offset,
+                          concat("its offset ", info.offset, " is not a multiple of the alignment ", step));
         }
         const auto begin = checked_add(info.offset, data);
         if (!begin) return refuse(errc::overflow, concat("its offset ", info.offset, " is larger than any file"));
@@ -327,8 +278,9 @@ inline result<void> container_parser::places() {
             return refuse(errc::bad_offset, concat("its offset ", info.offset, " is larger than any file"));
         }
         if (*end > size) {
-            return refuse(errc::truncated, concat("its data would be bytes ", *begin, " to ", *end, ", but the file has only ",
-                                                  size, "; it is incomplete or damaged, download or copy it again"));
+            return refuse(errc::truncated,
+                          concat("its data would be bytes ", *begin, " to ", *end, ", but the file has only ", size,
+                                 "; it is incomplete or damaged, download or copy it again"));
         }
         info.offset = *begin;
     }
