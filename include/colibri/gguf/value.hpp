@@ -80,6 +80,11 @@ public:
         const std::size_t begin = starts_[i] + sizeof(std::uint64_t);
         return std::string_view(bytes_).substr(begin, end_of(i) - begin);
     }
+    /// The bytes of number or bool `i` as the file has them. Preconditions: fixed_bytes(element_type()) is not 0, i <
+    /// size().
+    [[nodiscard]] const char* number_bytes(std::size_t i) const noexcept {
+        return bytes_.data() + i * fixed_bytes(element_);
+    }
     /// Element `i` of an array as a value of its own (copied). Precondition: i < size().
     [[nodiscard]] value element(std::size_t i) const;
 
@@ -98,7 +103,7 @@ public:
         }
         if constexpr (std::is_arithmetic_v<T>) {
             if (fixed_bytes(element_) == 0) return detail::wrong_type(detail::wanted_text<T>, element_);
-            return detail::convert_number<T>(element_, bytes_.data() + i * fixed_bytes(element_));
+            return detail::convert_number<T>(element_, number_bytes(i));
         } else {
             if (element_ != value_type::string) return detail::wrong_type("a text", element_);
             return T(is_array() ? text_at(i) : text());
