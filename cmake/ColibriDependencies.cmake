@@ -7,7 +7,7 @@ find_package(Threads REQUIRED)
 # exist makes FetchContent only bring the sources, not add their build.
 function(colibri_fetch_headers target name repository commit include_dir)
     message(STATUS "${name}: not installed, so it is downloaded from ${repository}")
-    FetchContent_Declare(${name} GIT_REPOSITORY ${repository} GIT_TAG ${commit} SOURCE_SUBDIR no-build)
+    FetchContent_Declare(${name} GIT_REPOSITORY ${repository} GIT_TAG ${commit} GIT_SUBMODULES "" SOURCE_SUBDIR no-build)
     FetchContent_MakeAvailable(${name})
     string(TOLOWER ${name} lower)
     if(NOT TARGET ${target})

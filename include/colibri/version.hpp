@@ -10,6 +10,6 @@ inline constexpr int version_minor = 1;
 inline constexpr int version_patch = 0;
 
 /// "major.minor.patch".
-inline constexpr std::string_view version = "0.1.0";
+inline constexpr std::string_view version_string = "0.1.0";
 
 }  // namespace colibri

@@ -6,5 +6,5 @@ colibri::result<colibri::dtype> dtype_in_b();
 
 int main() {
     // An inline variable is one object in the whole program.
-    return version_in_b() == &colibri::version && *dtype_in_b() == colibri::dtype::q4_k ? 0 : 1;
+    return version_in_b() == &colibri::version_string && *dtype_in_b() == colibri::dtype::q4_k ? 0 : 1;
 }
