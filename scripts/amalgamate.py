@@ -5,11 +5,12 @@ amalgamate.py                    writes both
 amalgamate.py --check            writes nothing; says which of them is out of date and exits 1
 amalgamate.py --forwards FOLDER  fills FOLDER with "colibri/x/y.hpp" that forward to the single header, for the tests
 
-The single header is every header behind those it includes. A file x-inl.hpp, which is included once per target, can't be
-pasted once: it becomes a part at the top that the file includes from itself, by its own name in quotes (the folder of the
-including file is searched first; __FILE__ would fail with a relative -I). That is why the file has no #pragma once.
+The single header is every header behind those it includes. A file x-inl.hpp that is included more than once (one turn of the
+target loop) becomes a section at the top, which the file includes from itself by its own name in quotes: the folder of the
+including file is searched first, while __FILE__ would fail with a relative -I. So the file has no #pragma once.
 """
 import argparse
+import collections
 import pathlib
 import re
 import sys
@@ -18,6 +19,11 @@ from headers import ROOT, UMBRELLA, umbrella_headers
 
 INCLUDE_LINE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"(colibri/[^"]+)"[^\n]*\n', re.MULTILINE)
 PRAGMA_ONCE = re.compile(r"^#pragma once\n\n?", re.MULTILINE)
+
+
+def section_macro(name):
+    """"colibri/simd/target_pass-inl.hpp" -> "COLIBRI_SECTION_TARGET_PASS"."""
+    return "COLIBRI_SECTION_" + name.split("/")[-1].removesuffix("-inl.hpp").upper()
 
 
 def umbrella(include):
@@ -32,57 +38,48 @@ class amalgamation:
         self.include = include
         self.done = set()
         self.body = []
-        self.parts = {}  # name of an x-inl.hpp -> its text
+        self.sections = {}  # name of an x-inl.hpp that is included more than once -> its text
+        names = [path.relative_to(include).as_posix() for path in (include / "colibri").rglob("*.hpp")]
+        self.uses = collections.Counter(used for name in names for used in INCLUDE_LINE.findall(self.read(name)))
 
     def read(self, name):
         return (self.include / name).read_text(encoding="utf-8")
 
-    @staticmethod
-    def part_macro(name):
-        return "COLIBRI_PART_" + re.sub(r"\W", "_", name.split("/")[-1].removesuffix("-inl.hpp")).upper()
+    def needed(self, name):
+        """Ordinary headers that a header includes, itself or through its x-inl.hpp."""
+        for used in INCLUDE_LINE.findall(self.read(name)):
+            yield from self.needed(used) if used.endswith("-inl.hpp") else [used]
+
+    def expanded(self, name):
+        """The text of a header without its ordinary includes, with its x-inl.hpp pasted or turned into sections."""
+        def replace(match):
+            used = match[1]
+            if not used.endswith("-inl.hpp"):
+                return ""
+            if self.uses[used] == 1:
+                return self.expanded(used)
+            if used not in self.sections:
+                self.sections[used] = self.expanded(used)
+            macro = section_macro(used)
+            return f'#define {macro}\n#include "colibri.hpp"\n#undef {macro}\n'
+        return PRAGMA_ONCE.sub("", INCLUDE_LINE.sub(replace, self.read(name)))
 
     def add(self, name):
         """Appends a header behind all that it needs."""
         if name in self.done:
             return
         self.done.add(name)
-        text = self.read(name)
-        for needed in INCLUDE_LINE.findall(text):
-            if needed.endswith("-inl.hpp"):
-                self.add_part(needed)
-            else:
-                self.add(needed)
-
-        def replace(match):
-            macro = self.part_macro(match[1])
-            return f'#define {macro}\n#include "colibri.hpp"\n#undef {macro}\n' if match[1].endswith("-inl.hpp") else ""
-        self.body.append(f"// ---- {name}\n\n{PRAGMA_ONCE.sub('', INCLUDE_LINE.sub(replace, text)).strip()}\n\n")
-
-    def add_part(self, name):
-        """Adds the ordinary headers that a part needs; keeps the part itself, with its own parts pasted where they come first."""
-        if name in self.parts:
-            return
-        seen = set()
-
-        def paste(part):
-            seen.add(part)
-
-            def replace(match):
-                needed = match[1]
-                if not needed.endswith("-inl.hpp"):
-                    self.add(needed)
-                    return ""
-                return "" if needed in seen else paste(needed)
-            return INCLUDE_LINE.sub(replace, self.read(part))
-        self.parts[name] = paste(name).strip()
+        for needed in self.needed(name):
+            self.add(needed)
+        self.body.append(f"// ---- {name}\n\n{self.expanded(name).strip()}\n\n")
 
     def text(self):
         self.add(UMBRELLA)
         licence = (ROOT / "LICENSE").read_text(encoding="utf-8").strip()
         comment = "".join(f"// {line}".rstrip() + "\n" for line in licence.split("\n"))
-        branches = "".join(f"{'#elif' if i else '#if'} defined({self.part_macro(name)})\n// ---- {name}\n\n{text}\n\n"
-                           for i, (name, text) in enumerate(self.parts.items()))
-        guard = f"{'#elif' if self.parts else '#if'} !defined(COLIBRI_SINGLE_HPP)\n#define COLIBRI_SINGLE_HPP\n\n"
+        branches = "".join(f"{'#elif' if i else '#if'} defined({section_macro(name)})\n// ---- {name}\n\n{text.strip()}\n\n"
+                           for i, (name, text) in enumerate(self.sections.items()))
+        guard = f"{'#elif' if self.sections else '#if'} !defined(COLIBRI_SINGLE_HPP)\n#define COLIBRI_SINGLE_HPP\n\n"
         return ("// Colibri in one file, which must keep its name, colibri.hpp. Made by scripts/amalgamate.py from include/colibri:\n"
                 f"// change that, not this.\n//\n{comment}\n{branches}{guard}{''.join(self.body).rstrip()}\n\n#endif\n")
 
