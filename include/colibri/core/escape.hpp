@@ -68,11 +68,15 @@ namespace colibri {
     out += '\'';
     return out;
 }
-// For std::string the two below win over std::quoted, which argument-dependent look-up would prefer.
+// For std::string the next two win over std::quoted, which argument-dependent look-up would prefer; the last one keeps
+// literals unambiguous.
 [[nodiscard]] inline std::string quoted(const std::string& text, std::size_t max_bytes = 200) {
     return quoted(std::string_view(text), max_bytes);
 }
 [[nodiscard]] inline std::string quoted(std::string& text, std::size_t max_bytes = 200) {
+    return quoted(std::string_view(text), max_bytes);
+}
+[[nodiscard]] inline std::string quoted(const char* text, std::size_t max_bytes = 200) {
     return quoted(std::string_view(text), max_bytes);
 }
 
