@@ -1,0 +1,163 @@
+// One layer of a decoder over a batch of tokens, and the memory it works in.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "colibri/core/buffer.hpp"
+#include "colibri/core/thread_pool.hpp"
+#include "colibri/kv/kv_cache.hpp"
+#include "colibri/model/experts.hpp"
+#include "colibri/model/model.hpp"
+#include "colibri/model/scratch.hpp"
+#include "colibri/simd/attention.hpp"
+#include "colibri/simd/ops.hpp"
+#include "colibri/simd/product.hpp"
+
+namespace colibri {
+
+/// Runs layers over the tokens in `scratch`. Work within a product is split over output rows, all else over tokens and heads, so
+/// that neither threads nor the other tokens of the batch change a bit.
+class layer_runner {
+public:
+    layer_runner(const model& m, kv_store& kv, layer_scratch& scratch, thread_pool& pool, std::size_t tokens) noexcept
+        : model_(m), h_(m.params()), kv_(kv), s_(scratch), pool_(pool), tokens_(tokens) {}
+
+    /// Adds attention(norm(x)) to the residual stream and stores the tokens' keys and values.
+    [[nodiscard]] result<void> attention(std::uint32_t layer) {
+        const auto& v = model_.tensors().vectors[layer];
+        auto lease = model_.weights().acquire(model_.tensors().layers[layer].attention);
+        if (!lease) return std::move(lease).error();
+        normalise(v.attention_norm);
+        s_.input.assign(s_.normed(0), tokens_, h_.hidden, h_.hidden);
+        const simd::product_job jobs[] = {
+            {(*lease)[attention_slots::q], s_.queries(0), s_.query_width()},
+            {(*lease)[attention_slots::k], s_.keys(0), s_.key_width()},
+            {(*lease)[attention_slots::v], s_.values(0), s_.value_width()},
+        };
+        simd::products(jobs, s_.input, pool_);
+        pool_.for_chunks(tokens_, 1, [&](std::size_t begin, std::size_t end, unsigned) {
+            for (std::size_t t = begin; t < end; ++t) prepare_token(layer, t);
+        });
+        pool_.for_chunks(tokens_ * h_.kv_heads, 1, [&](std::size_t begin, std::size_t end, unsigned worker) {
+            for (std::size_t i = begin; i < end; ++i) {
+                attend(layer, i / h_.kv_heads, static_cast<std::uint32_t>(i % h_.kv_heads), worker);
+            }
+        });
+        s_.input.assign(s_.attended(0), tokens_, s_.attended_width(), s_.attended_width());
+        simd::product((*lease)[attention_slots::output], s_.input, s_.normed(0), h_.hidden, pool_);
+        add_to_residual(v.output_bias, v.post_attention_norm);
+        return {};
+    }
+
+    /// Adds feed_forward(norm(x)) to the residual stream.
+    [[nodiscard]] result<void> feed_forward(std::uint32_t layer) {
+        const auto& v = model_.tensors().vectors[layer];
+        const auto& groups = model_.tensors().layers[layer];
+        auto lease = model_.weights().acquire(groups.feed_forward);
+        if (!lease) return std::move(lease).error();
+        normalise(v.feed_forward_norm);
+        s_.input.assign(s_.normed(0), tokens_, h_.hidden, h_.hidden);
+        if (h_.experts > 0) {
+            if (auto ok = mix_experts(model_, groups.experts, (*lease)[0], s_, pool_, tokens_); !ok) return ok;
+        } else {
+            const simd::product_job jobs[] = {
+                {(*lease)[feed_forward_slots::gate], s_.gate(0), h_.feed_forward},
+                {(*lease)[feed_forward_slots::up], s_.up(0), h_.feed_forward},
+            };
+            simd::products(jobs, s_.input, pool_);
+            pool_.for_chunks(tokens_, 1, [&](std::size_t begin, std::size_t end, unsigned) {
+                for (std::size_t t = begin; t < end; ++t) {
+                    add_bias(s_.gate(t), v.gate_bias);
+                    add_bias(s_.up(t), v.up_bias);
+                    apply_gate(model_.config().gate, s_.gate(t), s_.up(t), h_.feed_forward);
+                }
+            });
+            s_.input.assign(s_.gate(0), tokens_, h_.feed_forward, h_.feed_forward);
+            simd::product((*lease)[feed_forward_slots::down], s_.input, s_.normed(0), h_.hidden, pool_);
+        }
+        add_to_residual(v.down_bias, v.post_feed_forward_norm);
+        return {};
+    }
+
+private:
+    static void add_bias(float* x, const std::vector<float>& bias) noexcept {
+        if (!bias.empty()) simd::add(x, bias.data(), x, bias.size());
+    }
+
+    void normalise(const std::vector<float>& weight) noexcept {
+        pool_.for_chunks(tokens_, 1, [&](std::size_t begin, std::size_t end, unsigned) {
+            for (std::size_t t = begin; t < end; ++t) {
+                simd::rms_norm(s_.residual(t), weight.data(), s_.normed(t), h_.hidden, h_.norm_epsilon);
+            }
+        });
+    }
+
+    /// residual += norm(normed + bias), each part only where the layer has it.
+    void add_to_residual(const std::vector<float>& bias, const std::vector<float>& post_norm) noexcept {
+        pool_.for_chunks(tokens_, 1, [&](std::size_t begin, std::size_t end, unsigned) {
+            for (std::size_t t = begin; t < end; ++t) {
+                float* x = s_.normed(t);
+                add_bias(x, bias);
+                if (!post_norm.empty()) simd::rms_norm(x, post_norm.data(), x, h_.hidden, h_.norm_epsilon);
+                simd::add(s_.residual(t), x, s_.residual(t), h_.hidden);
+            }
+        });
+    }
+
+    /// Biases, head norms and RoPE of one token's queries and keys; its keys and values go to the cache.
+    void prepare_token(std::uint32_t layer, std::size_t t) noexcept {
+        const auto& v = model_.tensors().vectors[layer];
+        const auto& config = model_.config().layers[layer];
+        float* q = s_.queries(t);
+        float* k = s_.keys(t);
+        add_bias(q, v.q_bias);
+        add_bias(k, v.k_bias);
+        add_bias(s_.values(t), v.v_bias);
+        const float* cosine = s_.cosine(t, config.local_rope);
+        const float* sine = s_.sine(t, config.local_rope);
+        const auto prepare_head = [&](float* head, const std::vector<float>& norm) {
+            if (!norm.empty()) simd::rms_norm(head, norm.data(), head, h_.head_k, h_.norm_epsilon);
+            if (!config.rotate) return;
+            if (model_.config().pairing == rope_pairing::halves) simd::rope_halves(head, cosine, sine, h_.rope_dimensions);
+            else simd::rope_interleaved(head, cosine, sine, h_.rope_dimensions);
+        };
+        for (std::uint32_t head = 0; head < h_.heads; ++head) prepare_head(q + std::size_t{head} * h_.head_k, v.q_norm);
+        for (std::uint32_t head = 0; head < h_.kv_heads; ++head) prepare_head(k + std::size_t{head} * h_.head_k, v.k_norm);
+        kv_.store(layer, s_.sequence(t), s_.position(t), k, s_.values(t));
+    }
+
+    /// Attention of the query heads that share one key/value head, for one token, span by span in order of position.
+    void attend(std::uint32_t layer, std::size_t t, std::uint32_t kv_head, unsigned worker) noexcept {
+        const auto& config = model_.config().layers[layer];
+        const std::uint32_t position = s_.position(t);
+        const std::uint32_t first =
+            config.window != 0 && position + 1 > config.window ? position + 1 - config.window : 0;
+        const std::uint32_t group = h_.heads / h_.kv_heads;
+        simd::attention_query query;
+        query.queries = s_.queries(t) + std::size_t{kv_head} * group * h_.head_k;
+        query.heads = group;
+        query.head_k = h_.head_k;
+        query.head_v = h_.head_v;
+        query.scale = model_.config().attention_scale;
+        query.softcap = h_.attention_softcap;
+        simd::attention_state state(query, s_.attended(t) + std::size_t{kv_head} * group * h_.head_v, s_.span_scratch(worker));
+        for (std::uint32_t begin = first; begin <= position;) {
+            const std::uint32_t end = std::min(position + 1, (begin / kv_span + 1) * kv_span);
+            const auto rows = kv_.rows(layer, s_.sequence(t), kv_head, begin);
+            state.add_span(dtype_of(kv_.key_type()), rows.keys, dtype_of(kv_.value_type()), rows.values, end - begin);
+            begin = end;
+        }
+        state.finish();
+    }
+
+    const model& model_;
+    const hparams& h_;
+    kv_store& kv_;
+    layer_scratch& s_;
+    thread_pool& pool_;
+    std::size_t tokens_;
+};
+
+}  // namespace colibri
