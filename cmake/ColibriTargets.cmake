@@ -38,10 +38,13 @@ if(EXISTS ${PROJECT_SOURCE_DIR}/include/colibri/simd/kernels.hpp)
     target_link_libraries(colibri_kernels PUBLIC colibri PRIVATE colibri_flags)
 endif()
 
-# Makes TARGET one of ours: our flags, the library, the shared kernels.
+# Makes TARGET one of ours: our flags, the library, the shared kernels. An object library of ours passes them on (PUBLIC), but
+# objects don't reach programs through other object libraries, so each program links the kernels itself.
 function(colibri_own target)
-    target_link_libraries(${target} PRIVATE colibri_flags colibri)
+    set(scope ${ARGN} PRIVATE)
+    list(GET scope 0 scope)
+    target_link_libraries(${target} ${scope} colibri_flags colibri)
     if(TARGET colibri_kernels)
-        target_link_libraries(${target} PRIVATE colibri_kernels)
+        target_link_libraries(${target} ${scope} colibri_kernels)
     endif()
 endfunction()
