@@ -1,0 +1,92 @@
+#include "colibri/core/thread_pool.hpp"
+
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <random>
+#include <thread>
+#include <vector>
+
+using namespace colibri;
+
+namespace {
+
+/// Runs one loop and checks that each item is visited once, by a worker that exists, in pieces that aren't too large.
+void check_loop(thread_pool& pool, std::size_t count, std::size_t chunk) {
+    std::vector<std::atomic<unsigned>> visits(count);
+    std::atomic<bool> sound{true};
+    pool.for_chunks(count, chunk, [&](std::size_t begin, std::size_t end, unsigned worker) {
+        if (begin >= end || end > count || worker >= pool.size()) sound = false;
+        if (pool.size() > 1 && count > chunk && end - begin > std::max<std::size_t>(1, chunk)) sound = false;
+        for (std::size_t i = begin; i < end && i < count; ++i) visits[i].fetch_add(1, std::memory_order_relaxed);
+    });
+    REQUIRE(sound);
+    std::size_t wrong = 0;
+    for (const auto& visit : visits) wrong += visit.load(std::memory_order_relaxed) != 1;
+    REQUIRE(wrong == 0);
+}
+
+}  // namespace
+
+TEST_CASE("every item is visited exactly once, for many sizes, pieces and pools") {
+    for (const unsigned threads : {0u, 1u, 2u, 3u, 7u}) {
+        thread_pool pool(threads);
+        CHECK(pool.size() == std::max(1u, threads));
+        for (const std::size_t count : {0u, 1u, 2u, 3u, 16u, 17u, 1000u}) {
+            for (const std::size_t chunk : {0u, 1u, 2u, 5u, 16u, 999u, 1000u, 100000u}) check_loop(pool, count, chunk);
+        }
+    }
+}
+
+TEST_CASE("many short loops, one right behind the other, with and without pauses in which the threads fall asleep") {
+    thread_pool pool(4);
+    std::mt19937 random(3);
+    std::uint64_t expected = 0;
+    std::atomic<std::uint64_t> sum{0};
+    for (int loop = 0; loop < 20000; ++loop) {
+        const std::size_t count = random() % 64;
+        expected += count * (count - 1) / 2 * (count != 0);
+        pool.for_chunks(count, 1 + random() % 4, [&](std::size_t begin, std::size_t end, unsigned) {
+            std::uint64_t mine = 0;
+            for (std::size_t i = begin; i < end; ++i) mine += i;
+            sum.fetch_add(mine, std::memory_order_relaxed);
+        });
+        if (loop % 500 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+    CHECK(sum.load() == expected);
+}
+
+TEST_CASE("what the workers wrote is seen by the caller without further locks") {
+    thread_pool pool(3);
+    std::vector<std::uint64_t> data(4096);
+    for (std::uint64_t loop = 1; loop <= 500; ++loop) {
+        pool.for_chunks(data.size(), 64, [&](std::size_t begin, std::size_t end, unsigned) {
+            for (std::size_t i = begin; i < end; ++i) data[i] = loop * i;
+        });
+        std::size_t wrong = 0;
+        for (std::size_t i = 0; i < data.size(); ++i) wrong += data[i] != loop * i;
+        REQUIRE(wrong == 0);
+    }
+}
+
+TEST_CASE("pools come and go, used and unused") {
+    for (int i = 0; i < 200; ++i) {
+        thread_pool pool(1 + static_cast<unsigned>(i) % 5);
+        if (i % 2 == 0) check_loop(pool, 37, 3);
+    }
+}
+
+TEST_CASE("scratch by worker number isn't shared") {
+    thread_pool pool(4);
+    std::vector<std::atomic<int>> busy(pool.size());
+    std::atomic<bool> clash{false};
+    for (int loop = 0; loop < 200; ++loop) {
+        pool.for_chunks(64, 1, [&](std::size_t, std::size_t, unsigned worker) {
+            if (busy[worker].exchange(1) != 0) clash = true;
+            busy[worker].store(0);
+        });
+    }
+    CHECK(!clash);
+}
