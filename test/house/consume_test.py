@@ -33,7 +33,7 @@ def cmake_project(folder, lines, *options):
     (project / "CMakeLists.txt").write_text(
         f"cmake_minimum_required(VERSION 3.22)\nproject(app LANGUAGES CXX)\nadd_executable(app {APP})\n{lines}")
     (project / "colibri").symlink_to(SOURCE, target_is_directory=True)
-    run("cmake", "-S", project, "-B", folder / "build", f"-DCMAKE_CXX_COMPILER={compiler}", "-DCMAKE_BUILD_TYPE=Release", *options)
+    run("cmake", "-S", project, "-B", folder / "build", f"-DCMAKE_CXX_COMPILER={compiler}", *options)
     run("cmake", "--build", folder / "build")
     return folder / "build" / "app"
 
