@@ -1,6 +1,8 @@
 // All kernels of one target. Included once per target by foreach_target-inl.hpp, which sets
 //   COLIBRI_KERNEL_NAMESPACE   the namespace to put them in
-//   COLIBRI_PLAIN_TARGET      1: plain C++, 0: Highway for the current HWY_TARGET
+//   COLIBRI_PLAIN_TARGET       1: plain C++, 0: Highway for the current HWY_TARGET
+//   COLIBRI_KERNEL_BASE        if defined: the namespace to take everything but the products of 8-bit codes from
+//   COLIBRI_VNNI               1: the CPU has AVX-512 VNNI besides what HWY_TARGET says
 // No #pragma once. Functions here call no template from outside (std::min and the like): an out-of-line copy would be compiled for
 // this target, and the linker could keep that one for the whole program.
 
@@ -27,6 +29,9 @@ namespace colibri::simd {
 inline namespace COLIBRI_SIMD_ABI {
 namespace COLIBRI_KERNEL_NAMESPACE {
 
+#ifdef COLIBRI_KERNEL_BASE
+using namespace COLIBRI_KERNEL_BASE;
+#else
 #if COLIBRI_PLAIN_TARGET
 #include "colibri/simd/vec_plain-inl.hpp"
 #else
@@ -37,7 +42,15 @@ namespace COLIBRI_KERNEL_NAMESPACE {
 #include "colibri/simd/kv_formats-inl.hpp"
 #include "colibri/simd/attention-inl.hpp"
 #include "colibri/simd/float_product-inl.hpp"
-#include "colibri/simd/code_product-inl.hpp"
+#endif
+
+#if COLIBRI_PLAIN_TARGET
+#include "colibri/simd/code_product_plain-inl.hpp"
+#else
+#include "colibri/simd/integers-inl.hpp"
+#include "colibri/simd/codes-inl.hpp"
+#include "colibri/simd/gemv-inl.hpp"
+#endif
 #include "colibri/simd/table-inl.hpp"
 
 }  // namespace COLIBRI_KERNEL_NAMESPACE

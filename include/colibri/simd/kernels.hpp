@@ -38,8 +38,10 @@ namespace detail {
 #if defined(__x86_64__)
 inline constexpr target_entry target_list[] = {
 #if defined(COLIBRI_WITH_TARGET_AVX512) || defined(COLIBRI_STATIC_TARGET_AVX512)
+    {"avx512vnni", &avx512vnni::kTable, [](const cpu_features& cpu) noexcept { return cpu.avx512vnni; }},
     {"avx512", &avx512::kTable, [](const cpu_features& cpu) noexcept { return cpu.avx512; }},
 #else
+    {"avx512vnni", nullptr, [](const cpu_features& cpu) noexcept { return cpu.avx512vnni; }},
     {"avx512", nullptr, [](const cpu_features& cpu) noexcept { return cpu.avx512; }},
 #endif
 #if defined(COLIBRI_WITH_TARGET_AVX2) || defined(COLIBRI_STATIC_TARGET_AVX2)
