@@ -43,7 +43,10 @@ class amalgamation:
         self.uses = collections.Counter(used for name in names for used in INCLUDE_LINE.findall(self.read(name)))
 
     def read(self, name):
-        return (self.include / name).read_text(encoding="utf-8")
+        path = self.include / name
+        if not path.is_file():
+            sys.exit(f"include/{name} doesn't exist, but a header includes it; scripts/check_layers.py says which")
+        return path.read_text(encoding="utf-8")
 
     def needed(self, name):
         """Ordinary headers that a header includes, itself or through its x-inl.hpp."""

@@ -1,46 +1,54 @@
 #!/usr/bin/env bash
 # test.sh [STAGE...]: installs what the tests need, gets the test models, builds and runs everything.
-# Stages, all by default: dev sanitize single clang. Their builds stay in build-STAGE.
+# Stages, all by default, each in build-STAGE: dev (all tests), sanitize (address and undefined behaviour), single (against the
+# single header), clang (clang 14), aarch64 (kernels and tiny models, emulated).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . scripts/lib.sh
 
-stages=("$@")
-[ ${#stages[@]} -gt 0 ] || stages=(dev sanitize single clang)
 jobs=$(nproc)
 
-need_packages g++ clang-14 cmake ninja-build make ccache libhwy-dev librange-v3-dev libeigen3-dev libcli11-dev \
-    nlohmann-json3-dev doctest-dev qemu-user python3 git
-scripts/models.sh smollm2 gemma3 >/dev/null
-
-# build_and_run PRESET FOLDER CONFIGURE_OPTION... -- CTEST_OPTION...
-build_and_run() {
-    local preset=$1 folder=$2 configure=()
-    shift 2
-    while [ "$1" != -- ]; do
-        configure+=("$1")
-        shift
-    done
-    shift
-    say "== $folder: build"
+# stage NAME PRESET "CMAKE OPTIONS" "TARGETS" CTEST_OPTION...: configures, builds, runs. Sanitizers and emulation are slow:
+# they take the short cases of real models.
+stage() {
+    local name=$1 preset=$2 options=$3 targets=$4 folder=build-$1 status=0
+    shift 4
+    say "== $name: build"
     mkdir -p "$folder"
-    cmake --preset "$preset" -B "$folder" -DCMAKE_CXX_COMPILER_LAUNCHER=ccache "${configure[@]}" >"$folder/build.log" 2>&1 &&
-        cmake --build "$folder" --parallel "$jobs" >>"$folder/build.log" 2>&1 ||
-        { tail -n 60 "$folder/build.log" >&2; fail "the build in $folder failed; $folder/build.log has all of it"; }
-    say "== $folder: tests"
-    local status=0
+    # shellcheck disable=SC2086  # options and targets are lists of words
+    if ! { cmake --preset "$preset" -B "$folder" -DCMAKE_CXX_COMPILER_LAUNCHER=ccache $options &&
+           cmake --build "$folder" --parallel "$jobs" ${targets:+--target $targets}; } >"$folder/build.log" 2>&1; then
+        grep -E -A 5 'error|FAILED' "$folder/build.log" | head -n 60 >&2
+        fail "the build in $folder failed; $folder/build.log has all of it"
+    fi
+    say "== $name: tests"
     ctest --test-dir "$folder" --parallel "$jobs" --output-on-failure --no-tests=error "$@" || status=$?
-    # What each golden test ran, and which targets this machine can't run.
+    # What each golden test ran, and what this machine could not run.
     grep -hE '^(golden: |not run: )' "$folder/Testing/Temporary/LastTest.log" | sort -u || true
     [ $status -eq 0 ] || fail "tests in $folder failed"
 }
 
-for stage in "${stages[@]}"; do
-    case $stage in
-        dev) build_and_run dev build-dev -- ;;
-        sanitize) COLIBRI_SHORT=1 build_and_run sanitize build-sanitize -- ;;
-        single) build_and_run single build-single -- ;;
-        clang) build_and_run dev build-clang -DCMAKE_CXX_COMPILER=clang++-14 -DCOLIBRI_BUILD_BENCH=OFF -- ;;
-        *) fail "no stage is called $stage; there are dev, sanitize, single, clang" ;;
+run_stage() {
+    case $1 in
+        dev) stage dev dev "" "" ;;
+        sanitize) COLIBRI_SHORT=1 stage sanitize sanitize "" "" ;;
+        single) COLIBRI_SHORT=1 stage single single "" "" ;;
+        clang) COLIBRI_SHORT=1 stage clang dev "-DCMAKE_CXX_COMPILER=clang++-14 -DCOLIBRI_BUILD_BENCH=OFF" "" ;;
+        aarch64) COLIBRI_SHORT=1 stage aarch64 dev "-DCMAKE_TOOLCHAIN_FILE=cmake/aarch64-linux-gnu.cmake -DCOLIBRI_BUILD_APPS=OFF -DCOLIBRI_BUILD_BENCH=OFF" \
+            "test_core test_quant test_simd test_golden_models" -R '^(core|quant|simd|golden_models)$' ;;
+        *) fail "no stage is called $1; there are dev, sanitize, single, clang, aarch64" ;;
     esac
+}
+
+need_packages g++ clang-14 g++-aarch64-linux-gnu cmake ninja-build make ccache git python3 qemu-user \
+    libhwy-dev librange-v3-dev libeigen3-dev libcli11-dev nlohmann-json3-dev doctest-dev
+scripts/models.sh smollm2 gemma3 >/dev/null
+
+if [ $# -eq 0 ]; then
+    set -- aarch64 clang single sanitize dev
+fi
+for name in "$@"; do
+    SECONDS=0
+    run_stage "$name"
+    say "== $name: $SECONDS s"
 done
