@@ -51,7 +51,6 @@
 #include "colibri/quant/q6_k.hpp"
 #include "colibri/quant/q8.hpp"
 #include "colibri/quant/reference_dot.hpp"
-#include "colibri/quant/rounding.hpp"
 #include "colibri/quant/rows.hpp"
 #include "colibri/tensor/shape.hpp"
 #include "colibri/tensor/tensor_ref.hpp"

@@ -8,7 +8,6 @@
 #include "colibri/core/checked.hpp"
 #include "colibri/quant/block_format.hpp"
 #include "colibri/quant/encode.hpp"
-#include "colibri/quant/rounding.hpp"
 
 namespace colibri::quant {
 
@@ -24,21 +23,21 @@ inline constexpr std::size_t activation_run = Group == 32 ? 32 : 16;
 /// One column of k quantised activations, k a multiple of `Group` (32 or 256): value i is `scales[i / Group] *
 /// codes[i]`.
 template <std::size_t Group>
-    requires(Group == 32 || Group == 256)
 struct activation_view {
+    static_assert(Group == 32 || Group == 256);
     static constexpr std::size_t group = Group;
     static constexpr std::size_t run = activation_run<Group>;
 
-    const std::int8_t* codes;   ///< k codes, -127..127
-    const float* scales;        ///< k / group, never negative; NaN where the group had a NaN or an infinity
-    const std::int16_t* sums;   ///< k / run sums of `run` codes
+    const std::int8_t* codes;  ///< k codes, -127..127
+    const float* scales;       ///< k / group, never negative; NaN where the group had a NaN or an infinity
+    const std::int16_t* sums;  ///< k / run sums of `run` codes
 };
 
 /// n columns of k quantised activations in memory that the caller holds. Columns start at multiples of 64 bytes in
 /// `codes`; the codes between k and the next multiple of 64 are zero.
 template <std::size_t Group>
-    requires(Group == 32 || Group == 256)
 struct activation_matrix {
+    static_assert(Group == 32 || Group == 256);
     static constexpr std::size_t group = Group;
     static constexpr std::size_t run = activation_run<Group>;
 

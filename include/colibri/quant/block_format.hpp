@@ -19,6 +19,9 @@ template <class F>
     return row && row->block_size == F::block_size && row->block_bytes == sizeof(F);
 }
 
+// Version 14 would break requirements that have noexcept and a type over two lines.
+// clang-format off
+
 /// One block as it lies in a file: packed fields, its type, its number of weights, and what they mean.
 /// `decode(out)` writes `block_size` floats, the same bits on every machine.
 template <class F>
@@ -69,5 +72,7 @@ concept super_minimum_format = super_format<F> && requires(const F block, std::s
     { block.minimum_scale() } noexcept -> std::same_as<float>;
     { block.sub_minimum(j) } noexcept -> std::same_as<int>;
 };
+
+// clang-format on
 
 }  // namespace colibri::quant

@@ -4,13 +4,20 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
-
-#include "colibri/quant/rounding.hpp"
+#include <type_traits>
 
 namespace colibri::quant::detail {
 
 inline constexpr std::uint32_t infinity_bits = 0x7f800000u;
 inline constexpr std::uint16_t f16_nan = 0x7e00;
+
+/// Makes the values in `v` final: what follows sees each one rounded to float. g++ fuses a*b+c into one rounding
+/// wherever the function's target has FMA, which would make codes depend on compiler flags; it can't fuse across
+/// this. The loops before and behind it still vectorise.
+template <std::size_t N>
+constexpr void settle(float (&v)[N]) noexcept {
+    if (!std::is_constant_evaluated()) asm("" : "+m"(v));
+}
 
 /// Largest |x| of N values as a bit pattern; at least `infinity_bits` if there is an infinity or a NaN among them.
 template <std::size_t N>

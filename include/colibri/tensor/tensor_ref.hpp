@@ -22,8 +22,8 @@ public:
     tensor_ref() = default;
 
     /// A tensor over exactly the bytes that its type and shape need, which outlive it.
-    /// Errors: unsupported (no such type), bad_shape (a row that isn't whole blocks), overflow, truncated (too few bytes), bad_count
-    /// (too many), bad_alignment (the address is no multiple of the format's alignment, at most 4).
+    /// Errors: unsupported (no such type), bad_shape (a row that isn't whole blocks), overflow, truncated (too few
+    /// bytes), bad_count (too many), bad_alignment (the address is no multiple of the format's alignment, at most 4).
     [[nodiscard]] static result<tensor_ref> make(dtype type, const shape& dims, std::span<const std::byte> bytes);
 
     [[nodiscard]] dtype type() const noexcept { return type_; }
