@@ -117,7 +117,7 @@ private:
 
     std::filesystem::path path_;
     std::filesystem::path temporary_;
-    file_handle handle_;
+    unique_fd handle_;
     std::optional<unsigned> permissions_;
     std::vector<std::byte> buffer_;
     std::uint64_t written_ = 0;
@@ -153,7 +153,7 @@ inline result<atomic_writer> atomic_writer::create(const std::filesystem::path& 
         const int descriptor =
             ::open(out.temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode | 0200u);
         if (descriptor >= 0) {
-            out.handle_ = file_handle(descriptor);
+            out.handle_ = unique_fd(descriptor);
             break;
         }
         if (errno == ENOENT) {
@@ -192,7 +192,7 @@ inline result<void> atomic_writer::commit() {
     handle_.close();
     // The name is on the disk once the folder is; file systems that can't sync a folder say EINVAL.
     const std::filesystem::path folder = path_.has_parent_path() ? path_.parent_path() : ".";
-    const file_handle opened(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    const unique_fd opened(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (opened.is_open() && ::fsync(opened.get()) != 0 && errno != EINVAL)
         return detail::system_error("write", folder, errno);
     return {};

@@ -22,17 +22,22 @@ public:
     /// What direct reads want of offset, address and length: covers all common disks (512 or 4096).
     static constexpr std::size_t alignment = 4096;
 
-    /// Errors: not_found, not_a_file, io.
-    [[nodiscard]] static result<std::unique_ptr<direct_reader>> open(const std::filesystem::path& path) {
+    /// `allow_direct` = false: buffered, as where the file system has no direct reads. Errors: not_found, not_a_file,
+    /// io.
+    [[nodiscard]] static result<std::unique_ptr<direct_reader>> open(const std::filesystem::path& path,
+                                                                     bool allow_direct = true) {
         auto buffered = open_for_reading(path);
         if (!buffered) return std::move(buffered).error();
         std::unique_ptr<direct_reader> out(new direct_reader(path, std::move(*buffered)));
 #if defined(O_DIRECT)
         // A file system without direct reads refuses the flag here or the first read.
+        if (!allow_direct) return out;
         if (auto direct = open_for_reading(path, O_DIRECT); direct && direct->size == out->buffered_.size) {
             out->direct_ = std::move(direct->handle);
             out->use_direct_.store(true, std::memory_order_relaxed);
         }
+#else
+        (void)allow_direct;
 #endif
         return out;
     }
@@ -118,7 +123,7 @@ private:
 
     std::filesystem::path path_;
     opened_file buffered_;
-    file_handle direct_;
+    unique_fd direct_;
     std::atomic<bool> use_direct_{false};
 };
 

@@ -61,19 +61,19 @@ namespace detail {
 }  // namespace detail
 
 /// Owner of a file descriptor; closes it. Move-only.
-class file_handle {
+class unique_fd {
 public:
-    file_handle() = default;
-    explicit file_handle(int descriptor) noexcept : descriptor_(descriptor) {}
-    file_handle(file_handle&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
-    file_handle& operator=(file_handle&& other) noexcept {
+    unique_fd() = default;
+    explicit unique_fd(int descriptor) noexcept : descriptor_(descriptor) {}
+    unique_fd(unique_fd&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
+    unique_fd& operator=(unique_fd&& other) noexcept {
         if (this != &other) {
             close();
             descriptor_ = std::exchange(other.descriptor_, -1);
         }
         return *this;
     }
-    ~file_handle() { close(); }
+    ~unique_fd() { close(); }
 
     [[nodiscard]] int get() const noexcept { return descriptor_; }
     [[nodiscard]] bool is_open() const noexcept { return descriptor_ >= 0; }
@@ -88,7 +88,7 @@ private:
 
 /// A regular file opened for reading, and its size when it was opened.
 struct opened_file {
-    file_handle handle;
+    unique_fd handle;
     std::uint64_t size = 0;
 };
 
@@ -103,7 +103,7 @@ struct opened_file {
         if (errno == ENXIO) return error{errc::not_a_file, concat(quoted(path.string()), " is a socket or a device")};
         return detail::system_error("open", path, errno);
     }
-    opened_file out{file_handle(descriptor), 0};
+    opened_file out{unique_fd(descriptor), 0};
     struct stat status {};
     if (::fstat(descriptor, &status) != 0) return detail::system_error("look at", path, errno);
     if (!S_ISREG(status.st_mode)) {

@@ -20,7 +20,7 @@ namespace colibri::detail {
 
 /// All of a small file (up to 1 MiB; such files say size 0), or nothing.
 [[nodiscard]] inline std::optional<std::string> read_system_text(const std::filesystem::path& path) {
-    const file_handle handle(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+    const unique_fd handle(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
     if (!handle.is_open()) return std::nullopt;
     std::string out;
     char piece[4096];
