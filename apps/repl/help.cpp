@@ -22,7 +22,7 @@ void put_wrapped(std::string& out, std::string_view text, std::size_t column) {
     while (!text.empty()) {
         const auto end = std::min(text.find(' '), text.size());
         const auto word = text.substr(0, end);
-        if (column + word.size() > last_column && column > text_column) {
+        if (column > text_column && column + 1 + word.size() > last_column) {
             out += concat("\n", std::string(text_column, ' '));
             column = text_column;
         } else if (column > text_column) {

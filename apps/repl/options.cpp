@@ -103,7 +103,7 @@ constexpr option_row table[] = {
     sampling_row("frequency-penalty", "X", "penalty for each time that a token came; 0: off", "0"),
     sampling_row("logit-bias", "ID=BIAS", "make a token likelier or (-inf) impossible; may be repeated"),
     sampling_row("samplers", "LIST", "the steps and their order, with ';' between",
-                 "penalties;dry;top_n_sigma;top_k;typical;top_p;min_p;xtc;temperature"),
+                 "penalties;dry;top_n_sigma;top_k;typical;top_p;min_p;xtc;temp"),
 
     switch_row("ids", for_tokenize, &o::ids, "only the ids, as one list"),
     switch_row("decode", for_tokenize, &o::decode, "the input is a list of ids; print their text"),
