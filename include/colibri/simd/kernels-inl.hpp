@@ -1,7 +1,7 @@
 // All kernels of one target. Included once per target by foreach_target-inl.hpp, which sets
 //   COLIBRI_KERNEL_NAMESPACE   the namespace to put them in
 //   COLIBRI_PLAIN_TARGET       1: plain C++, 0: Highway for the current HWY_TARGET
-//   COLIBRI_KERNEL_BASE        if defined: the namespace to take everything but the products of 8-bit codes from
+//   COLIBRI_BASE_TARGET        if defined: the namespace to take everything but the products of 8-bit codes from
 //   COLIBRI_VNNI               1: the CPU has AVX-512 VNNI besides what HWY_TARGET says
 // No #pragma once. Functions here call no template from outside (std::min and the like): an out-of-line copy would be compiled for
 // this target, and the linker could keep that one for the whole program.
@@ -29,8 +29,8 @@ namespace colibri::simd {
 inline namespace COLIBRI_SIMD_ABI {
 namespace COLIBRI_KERNEL_NAMESPACE {
 
-#ifdef COLIBRI_KERNEL_BASE
-using namespace COLIBRI_KERNEL_BASE;
+#ifdef COLIBRI_BASE_TARGET
+using namespace COLIBRI_BASE_TARGET;
 #else
 #if COLIBRI_PLAIN_TARGET
 #include "colibri/simd/vec_plain-inl.hpp"

@@ -12,12 +12,26 @@ COLIBRI_KERNEL void StoreSome(Floats a, float* p, std::size_t n) {
     for (std::size_t i = 0; i < n; ++i) p[i] = lanes[i];
 }
 
-/// out[i] = operation(x[i], y[i]), sixteen at a time; y may be null when the operation ignores it.
+/// out[i] = operation(x[i], y[i]), sixteen at a time; y may be null when the operation ignores it. The operation stands here once:
+/// some are long.
 template <class Operation>
 COLIBRI_KERNEL void ForEach(const float* x, const float* y, float* out, std::size_t n, Operation operation) {
-    std::size_t i = 0;
-    for (; i + 16 <= n; i += 16) Store(operation(Load(x + i), Load((y != nullptr ? y : x) + i)), out + i);
-    if (i < n) StoreSome(operation(LoadSome(x + i, n - i), LoadSome((y != nullptr ? y : x) + i, n - i)), out + i, n - i);
+    for (std::size_t i = 0; i < n; i += 16) {
+        const std::size_t left = n - i;
+        const float* a = x + i;
+        const float* b = y != nullptr ? y + i : a;
+        float* c = out + i;
+        float some[3][16];
+        if (left < 16) {
+            Store(LoadSome(a, left), some[0]);
+            Store(LoadSome(b, left), some[1]);
+            a = some[0];
+            b = some[1];
+            c = some[2];
+        }
+        Store(operation(Load(a), Load(b)), c);
+        if (left < 16) StoreSome(Load(c), out + i, left);
+    }
 }
 
 struct AddOp {
@@ -31,6 +45,10 @@ struct GegluOp {
 };
 struct ExpOp {
     COLIBRI_KERNEL Floats operator()(Floats x, Floats) const { return Exp(x); }
+};
+struct ShiftedExpOp {
+    Floats top;
+    COLIBRI_KERNEL Floats operator()(Floats x, Floats) const { return Exp(Sub(x, top)); }
 };
 struct TanhOp {
     COLIBRI_KERNEL Floats operator()(Floats x, Floats) const { return Tanh(x); }
@@ -112,18 +130,11 @@ COLIBRI_ENTRY std::size_t Argmax(const float* x, std::size_t n) {
 
 /// out = exp(x - top); returns the sum, in 16 lanes by index mod 16.
 COLIBRI_KERNEL float ExpOfDifferences(const float* x, float top, float* out, std::size_t n) {
-    const Floats tops = Set(top);
+    ForEach(x, nullptr, out, n, ShiftedExpOp{Set(top)});
     Floats sums = Zero();
     std::size_t i = 0;
-    for (; i + 16 <= n; i += 16) {
-        const Floats e = Exp(Sub(Load(x + i), tops));
-        Store(e, out + i);
-        sums = Add(sums, e);
-    }
-    if (i < n) {
-        StoreSome(Exp(Sub(LoadSome(x + i, n - i), tops)), out + i, n - i);
-        sums = Add(sums, LoadSome(out + i, n - i));
-    }
+    for (; i + 16 <= n; i += 16) sums = Add(sums, Load(out + i));
+    if (i < n) sums = Add(sums, LoadSome(out + i, n - i));
     return Sum(sums);
 }
 

@@ -39,11 +39,11 @@
 // AVX-512 comes in two kinds; the second differs in the products of 8-bit codes only.
 #ifdef COLIBRI_PASS_VNNI_TARGET
 #define COLIBRI_VNNI 1
-#define COLIBRI_KERNEL_BASE avx512
+#define COLIBRI_BASE_TARGET avx512
 #undef COLIBRI_KERNEL_NAMESPACE
 #define COLIBRI_KERNEL_NAMESPACE avx512vnni
 #include "colibri/simd/kernels-inl.hpp"
-#undef COLIBRI_KERNEL_BASE
+#undef COLIBRI_BASE_TARGET
 #undef COLIBRI_VNNI
 #endif
 #undef COLIBRI_PLAIN_TARGET
