@@ -17,13 +17,16 @@ using Words4 = hn::Vec<Words4Tag>;
 using Floats4 = hn::Vec<Floats4Tag>;
 
 struct Bytes32 {
+    COLIBRI_KERNEL Bytes32() {}
     hn::Vec<HalfTag> v[kHalfParts];
 };
 struct Bytes64 {
+    COLIBRI_KERNEL Bytes64() {}
     ByteVec v[kByteParts];
 };
 /// Sums of the products of four neighbours; 64 products in all.
 struct Words64 {
+    COLIBRI_KERNEL Words64() {}
     WordVec v[kByteParts];
 };
 
@@ -230,6 +233,7 @@ COLIBRI_KERNEL Words4 SumAll(const Words64 (&rows)[4]) {
 /// Sixteen 8-bit factors (scales or minimums, one for 16 weights each) spread to the lanes that they multiply in chunk kChunk of
 /// 64 weights: signed words with VNNI, else signed shorts for pair sums.
 struct Factors {
+    COLIBRI_KERNEL Factors() {}
 #if COLIBRI_VNNI || !HWY_ARCH_X86
     WordVec v[kByteParts];
 #else

@@ -7,10 +7,13 @@ using IntTag = hn::RebindToSigned<FloatTag>;
 inline constexpr std::size_t kLanes = HWY_LANES(float) < 16 ? HWY_LANES(float) : 16;
 inline constexpr std::size_t kParts = 16 / kLanes;
 
+// The constructors are written out because g++ gives implicit ones no target, and can't inline Highway's into them on ARM then.
 struct Floats {
+    COLIBRI_KERNEL Floats() {}
     hn::Vec<FloatTag> v[kParts];
 };
 struct Ints {
+    COLIBRI_KERNEL Ints() {}
     hn::Vec<IntTag> v[kParts];
 };
 
