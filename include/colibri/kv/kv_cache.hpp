@@ -96,11 +96,11 @@ public:
     /// Longest prefix of at most `length` positions from which the sequence can go on: window layers must still hold what its
     /// next position sees, or nothing can be reused.
     [[nodiscard]] std::uint32_t reusable(std::uint32_t sequence, std::uint32_t length) const noexcept {
-        const auto& state = states_[sequence];
-        length = std::min(length, state.length);
+        const auto& now = states_[sequence];
+        length = std::min(length, now.length);
         for (const auto& layer : shape_.layers) {
-            if (layer.window == 0 || state.highest <= layer.kept) continue;
-            const std::uint32_t oldest = state.highest - layer.kept;
+            if (layer.window == 0 || now.highest <= layer.kept) continue;
+            const std::uint32_t oldest = now.highest - layer.kept;
             if (length + 1 < std::uint64_t{oldest} + layer.window) return 0;
         }
         return length;

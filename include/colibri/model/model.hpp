@@ -105,6 +105,10 @@ inline result<model> model::open(const std::filesystem::path& path, const model_
     auto tokenizer = text::tokenizer::open(s->file.meta(), vocabulary_options);
     if (!tokenizer) return std::move(tokenizer).error().within(context);
     s->tokenizer.emplace(*std::move(tokenizer));
+    if (s->tokenizer->pre_is_guessed()) {
+        s->notes.push_back("the file doesn't name its pre-tokenizer (tokenizer.ggml.pre); 'default' is used, and if that is wrong the "
+                           "answers get worse");
+    }
     if (s->tokenizer->size() > s->params.vocabulary) {
         return error{errc::bad_shape, concat("tensor 'token_embd.weight' has ", s->params.vocabulary, " rows for ",
                                              s->tokenizer->size(), " tokens in 'tokenizer.ggml.tokens'; the file is damaged"),

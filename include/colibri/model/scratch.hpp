@@ -109,7 +109,7 @@ public:
 
     [[nodiscard]] std::uint64_t bytes() const noexcept {
         std::uint64_t sum = spans_.size() + input.bytes() + inner.bytes();
-        for (const auto& part : parts_) sum += part.size();
+        for (const auto& floats : parts_) sum += floats.size();
         return sum;
     }
 

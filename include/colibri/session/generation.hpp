@@ -41,8 +41,7 @@ enum class finish_reason : std::uint8_t {
 
 struct generation_options {
     std::uint32_t max_tokens = 0;      ///< 0: until the model ends or the context is full
-    std::vector<std::string> stops;    ///< texts that end the answer; not part of it
-    bool ignore_end = false;           ///< go on after end tokens (they are not sampled where the sampler's bias says so)
+    std::vector<std::string> stops = {};  ///< texts that end the answer; not part of it
     bool render_special = false;       ///< show the text of control tokens
     const cancel_flag* cancel = nullptr;  ///< asked before each token
 };
@@ -113,11 +112,11 @@ private:
             if (auto ok = session_->advance({&next, 1}); !ok) return ok;
             pending_.reset();
         }
-        auto sampled = sampler_->next(session_->logits().first(session_->source().tokenizer().size()));
+        auto sampled = sampler_->next(session_->logits());
         if (!sampled) return std::move(sampled).error();
         count(*sampled);
         const auto& vocabulary = session_->source().tokenizer();
-        if (!options_.ignore_end && vocabulary.is_end_of_generation(*sampled)) return finish(finish_reason::end);
+        if (vocabulary.is_end_of_generation(*sampled)) return finish(finish_reason::end);
         tokens_.push_back(*sampled);
         pending_ = *sampled;
         if (options_.render_special || !vocabulary.is_control(*sampled)) piece_ = filter_.push(vocabulary.bytes(*sampled));
