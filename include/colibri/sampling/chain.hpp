@@ -3,6 +3,7 @@
 
 #include <concepts>
 #include <cstddef>
+#include <cstdint>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -18,8 +19,8 @@
 
 namespace colibri::sampling {
 
-/// Anything that changes, removes or chooses candidates: a call with them that returns nothing. A step that needs to know the
-/// text also has `accept(token_id)`; one with a state has `reset()`, which brings it back to the start.
+/// Anything that changes, removes or chooses candidates: a call with them that returns nothing. A step that needs to
+/// know the text also has `accept(token_id)`; one with a state has `reset()`, which brings it back to the start.
 template <class T>
 concept step = requires(std::remove_reference_t<T>& s, candidates& c) {
     { s(c) } -> std::same_as<void>;
@@ -37,6 +38,19 @@ void reset(Step& s) {
     if constexpr (requires { s.reset(); }) s.reset();
 }
 
+/// Lets a step that draws start over with another seed.
+template <step Step>
+void reseed(Step& s, std::uint64_t seed) {
+    if constexpr (requires { s.reseed(seed); }) s.reseed(seed);
+}
+
+/// Lets a step that knows the text forget it; generators go on.
+template <step Step>
+void forget_text(Step& s) {
+    if constexpr (requires { s.forget_text(); }) s.forget_text();
+    else if constexpr (requires(token_id token) { s.accept(token); }) reset(s);
+}
+
 /// Steps known at compile time, itself a step. Made by `|`: `auto chain = top_k{40} | top_p{0.95f} | draw{seed};`
 template <step... Steps>
 class chain {
@@ -51,6 +65,12 @@ public:
     }
     void reset() {
         std::apply([](auto&... s) { (sampling::reset(s), ...); }, steps_);
+    }
+    void reseed(std::uint64_t seed) {
+        std::apply([&](auto&... s) { (sampling::reseed(s, seed), ...); }, steps_);
+    }
+    void forget_text() {
+        std::apply([](auto&... s) { (sampling::forget_text(s), ...); }, steps_);
     }
     [[nodiscard]] constexpr std::tuple<Steps...>&& release() && { return std::move(steps_); }
 
@@ -78,10 +98,11 @@ constexpr chain<Steps...> chain_of(std::tuple<Steps...> steps) {
 
 /// The first step, then the second.
 template <class First, class Second>
-    requires step<First> && step<Second> && (!std::same_as<std::remove_cvref_t<First>, candidates>)
-constexpr auto operator|(First&& first, Second&& second) {
-    return detail::chain_of(std::tuple_cat(detail::steps_of<>(std::remove_cvref_t<First>(std::forward<First>(first))),
-                                           detail::steps_of<>(std::remove_cvref_t<Second>(std::forward<Second>(second)))));
+requires step<First> && step<Second> &&(!std::same_as<std::remove_cvref_t<First>, candidates>)constexpr auto operator|(
+    First&& first, Second&& second) {
+    return detail::chain_of(
+        std::tuple_cat(detail::steps_of<>(std::remove_cvref_t<First>(std::forward<First>(first))),
+                       detail::steps_of<>(std::remove_cvref_t<Second>(std::forward<Second>(second)))));
 }
 
 /// Runs a step, or a chain of them, on candidates: `candidates | top_k{40} | temperature{0.7f}`.
@@ -112,6 +133,12 @@ public:
     }
     void reset() {
         for (auto& one : steps_) std::visit([](auto& s) { sampling::reset(s); }, one);
+    }
+    void reseed(std::uint64_t seed) {
+        for (auto& one : steps_) std::visit([&](auto& s) { sampling::reseed(s, seed); }, one);
+    }
+    void forget_text() {
+        for (auto& one : steps_) std::visit([](auto& s) { sampling::forget_text(s); }, one);
     }
 
 private:

@@ -22,13 +22,14 @@ struct dry_settings {
 };
 
 /// If the last n tokens of the text stand in it before, n >= allowed_length, the token that followed them there loses
-/// multiplier * base^(n - allowed_length) of its logit. Repetitions are not followed beyond a breaker; a token that holds a
-/// breaker is never penalised. (The idea and the names of its settings are those of its inventor's pull request to
-/// text-generation-webui, 2024.) Cost: O(tokens in the window).
+/// multiplier * base^(n - allowed_length) of its logit. Repetitions are not followed beyond a breaker; a token that
+/// holds a breaker is never penalised. (The idea and the names of its settings are those of its inventor's pull request
+/// to text-generation-webui, 2024.) Cost: O(tokens in the window).
 class dry {
 public:
     explicit dry(const dry_settings& settings, dry_breakers breakers = {})
-        : settings_(settings), breakers_(std::move(breakers)),
+        : settings_(settings),
+          breakers_(std::move(breakers)),
           history_(settings.last_n < 0 ? token_history::unlimited : static_cast<std::size_t>(settings.last_n)) {}
 
     void operator()(candidates& c);
@@ -57,8 +58,9 @@ private:
     std::vector<token_id> ids_;
 };
 
-// match_[k]: how many of the newest tokens equal those k places further back, at most. The Z-function (Gusfield, "Algorithms on
-// Strings, Trees and Sequences", 1.4) of the history read backwards: [left, right) is the match that reaches furthest.
+// match_[k]: how many of the newest tokens equal those k places further back, at most. The Z-function (Gusfield,
+// "Algorithms on Strings, Trees and Sequences", 1.4) of the history read backwards: [left, right) is the match that
+// reaches furthest.
 inline void dry::measure(std::size_t limit) {
     const std::size_t size = history_.size();
     match_.assign(size, 0);
@@ -100,9 +102,8 @@ inline void dry::operator()(candidates& c) {
     std::sort(found_.begin(), found_.end(), [](const repeated& a, const repeated& b) {
         return a.next != b.next ? a.next < b.next : a.length > b.length;
     });
-    const auto last = std::unique(found_.begin(), found_.end(), [](const repeated& a, const repeated& b) {
-        return a.next == b.next;
-    });
+    const auto last = std::unique(found_.begin(), found_.end(),
+                                  [](const repeated& a, const repeated& b) { return a.next == b.next; });
     found_.erase(last, found_.end());
     ids_.clear();
     for (const auto& one : found_) ids_.push_back(one.next);

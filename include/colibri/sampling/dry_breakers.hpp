@@ -17,8 +17,9 @@ namespace colibri::sampling {
 /// Bytes that a token stands for, as generated text would have them. Valid at least until the next call.
 using piece_fn = std::function<std::string_view(token_id)>;
 
-/// Finds breakers in a token history. A breaker counts wherever it stands in the text, also across the border of two tokens,
-/// however the text around it was cut. Keeps what it needs of the vocabulary; 1 byte per token if there are breakers.
+/// Finds breakers in a token history. A breaker counts wherever it stands in the text, also across the border of two
+/// tokens, however the text around it was cut. Keeps what it needs of the vocabulary; 1 byte per token if there are
+/// breakers.
 class dry_breakers {
 public:
     dry_breakers() = default;
@@ -52,7 +53,8 @@ private:
     std::unordered_map<token_id, std::string> pieces_;  ///< of tokens that can be a part of a breaker
 };
 
-inline dry_breakers::dry_breakers(const std::vector<std::string>& breakers, std::size_t vocabulary, const piece_fn& piece) {
+inline dry_breakers::dry_breakers(const std::vector<std::string>& breakers, std::size_t vocabulary,
+                                  const piece_fn& piece) {
     for (const auto& one : breakers) {
         if (!one.empty()) breakers_.push_back(one);
     }

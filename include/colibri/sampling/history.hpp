@@ -9,7 +9,8 @@
 
 namespace colibri::sampling {
 
-/// Remembers the newest `limit` tokens (all, without a limit) in a ring. Allocates while it grows to its limit, then no more.
+/// Remembers the newest `limit` tokens (all, without a limit) in a ring. Allocates while it grows to its limit, then no
+/// more.
 class token_history {
 public:
     static constexpr std::size_t unlimited = ~std::size_t{0};

@@ -37,13 +37,15 @@ private:
     std::vector<float> amounts_;
 };
 
-/// Lowers the logits of tokens among the last `last_n`: divided by `repeat` where positive, multiplied where negative (Keskar
-/// et al. 2019, with the sign corrected), then less `frequency` times the number of occurrences, less `presence`.
-/// `last_n` 0 does nothing, below 0 means the whole text. Cost: O(distinct tokens in the window).
+/// Lowers the logits of tokens among the last `last_n`: divided by `repeat` where positive, multiplied where negative
+/// (Keskar et al. 2019, with the sign corrected), then less `frequency` times the number of occurrences, less
+/// `presence`. `last_n` 0 does nothing, below 0 means the whole text. Cost: O(distinct tokens in the window).
 class penalties {
 public:
     penalties(std::int32_t last_n, float repeat, float frequency = 0.0f, float presence = 0.0f)
-        : repeat_(repeat), frequency_(frequency), presence_(presence),
+        : repeat_(repeat),
+          frequency_(frequency),
+          presence_(presence),
           history_(last_n < 0 ? token_history::unlimited : static_cast<std::size_t>(last_n)) {}
 
     void operator()(candidates& c);

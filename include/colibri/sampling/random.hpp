@@ -12,10 +12,10 @@
 
 namespace colibri::sampling {
 
-/// xoshiro256** (Blackman and Vigna, "Scrambled linear pseudorandom number generators", 2021): 256 bits of state, period
-/// 2^256 - 1. The state is filled by SplitMix64 (Steele, Lea, Flood, 2014), as its authors advise. `stream` gives independent
-/// sequences for the same seed, one per step that draws. A std::uniform_random_bit_generator; but use `uniform` and `below`,
-/// since the standard's distributions differ between libraries.
+/// xoshiro256** (Blackman and Vigna, "Scrambled linear pseudorandom number generators", 2021): 256 bits of state,
+/// period 2^256 - 1. The state is filled by SplitMix64 (Steele, Lea, Flood, 2014), as its authors advise. `stream`
+/// gives independent sequences for the same seed, one per step that draws. A std::uniform_random_bit_generator; but use
+/// `uniform` and `below`, since the standard's distributions differ between libraries.
 class generator {
 public:
     using result_type = std::uint64_t;
@@ -25,6 +25,10 @@ public:
         for (std::uint64_t skip = 0; skip < stream; ++skip) counter = split_mix(counter);
         for (auto& word : state_) word = split_mix(counter);
     }
+
+    /// A generator in the middle of its sequence; not all of `state` may be 0.
+    explicit constexpr generator(const std::array<std::uint64_t, 4>& state) noexcept : state_(state) {}
+    [[nodiscard]] constexpr const std::array<std::uint64_t, 4>& state() const noexcept { return state_; }
 
     /// 64 random bits.
     constexpr std::uint64_t operator()() noexcept {
@@ -62,7 +66,8 @@ private:
     std::array<std::uint64_t, 4> state_{};
 };
 
-/// A seed nobody chose, short enough to be read and typed: 32 bits of the system's entropy, of the clock where there is none.
+/// A seed nobody chose, short enough to be read and typed: 32 bits of the system's entropy, of the clock where there is
+/// none.
 [[nodiscard]] inline std::uint64_t random_seed() noexcept {
     try {
         return std::random_device{}();

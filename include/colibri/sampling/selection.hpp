@@ -57,14 +57,18 @@ public:
         if (!c.empty()) c.choose(detail::draw_index(c, random_));
     }
     void reset() { random_ = generator(seed_); }
+    void reseed(std::uint64_t seed) {
+        seed_ = seed;
+        reset();
+    }
 
 private:
     std::uint64_t seed_;
     generator random_;
 };
 
-/// Chooses by chance among as many of the best candidates as keep the text's mean surprise near `tau` bits: Mirostat (Basu et
-/// al. 2021), algorithm 1, which fits a Zipf exponent to the best 100. `eta` is the learning rate.
+/// Chooses by chance among as many of the best candidates as keep the text's mean surprise near `tau` bits: Mirostat
+/// (Basu et al. 2021), algorithm 1, which fits a Zipf exponent to the best 100. `eta` is the learning rate.
 class mirostat {
 public:
     mirostat(float tau, float eta, std::uint64_t seed) : tau_(tau), eta_(eta), seed_(seed), random_(seed) { reset(); }
@@ -73,6 +77,10 @@ public:
     void reset() {
         random_ = generator(seed_);
         limit_ = 2.0f * tau_;
+    }
+    void reseed(std::uint64_t seed) {
+        seed_ = seed;
+        random_ = generator(seed_);
     }
 
 private:
@@ -88,12 +96,18 @@ private:
 /// Mirostat, algorithm 2: candidates with a surprise above the running limit are left out.
 class mirostat_v2 {
 public:
-    mirostat_v2(float tau, float eta, std::uint64_t seed) : tau_(tau), eta_(eta), seed_(seed), random_(seed) { reset(); }
+    mirostat_v2(float tau, float eta, std::uint64_t seed) : tau_(tau), eta_(eta), seed_(seed), random_(seed) {
+        reset();
+    }
 
     void operator()(candidates& c);
     void reset() {
         random_ = generator(seed_);
         limit_ = 2.0f * tau_;
+    }
+    void reseed(std::uint64_t seed) {
+        seed_ = seed;
+        random_ = generator(seed_);
     }
 
 private:
@@ -120,7 +134,8 @@ inline void draw_and_learn(candidates& c, generator& random, float& limit, float
 inline std::size_t mirostat::count(candidates& c) const {
     constexpr std::size_t fitted = 100;
     c.sort_front(fitted);
-    // Exponent s of p ~ rank^-s by least squares over ratios of neighbours. Float factors: exact products, fused or not.
+    // Exponent s of p ~ rank^-s by least squares over ratios of neighbours. Float factors: exact products, fused or
+    // not.
     double products = 0.0;
     double squares = 0.0;
     for (std::size_t i = 0; i + 1 < std::min(fitted, c.size()); ++i) {

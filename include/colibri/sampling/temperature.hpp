@@ -59,8 +59,10 @@ inline void dynamic_temperature::operator()(candidates& c) const {
     const double fraction = std::max(detail::entropy(c), 0.0) / possible;
     const float low = std::max(0.0f, t - range);
     const float high = t + range;
-    const double power = fraction > 0.0 ? math::pow(fraction, static_cast<double>(exponent)) : (exponent == 0.0f ? 1.0 : 0.0);
-    const auto above = static_cast<float>(static_cast<double>(high - low) * power);  // rounded, so that it can't be fused
+    const double power =
+        fraction > 0.0 ? math::pow(fraction, static_cast<double>(exponent)) : (exponent == 0.0f ? 1.0 : 0.0);
+    const auto above =
+        static_cast<float>(static_cast<double>(high - low) * power);  // rounded, so that it can't be fused
     temperature{low + above}(c);
 }
 

@@ -14,8 +14,8 @@
 
 namespace colibri::sampling {
 
-// All of these leave at least one candidate where there was one. `min_keep` is the least number that stays, if there are so
-// many. What is compared with a probability is exact (see weight.hpp), so the same tokens stay on every machine.
+// All of these leave at least one candidate where there was one. `min_keep` is the least number that stays, if there
+// are so many. What is compared with a probability is exact (see weight.hpp), so the same tokens stay on every machine.
 
 /// Keeps the k most probable; k <= 0 keeps all.
 struct top_k {
@@ -26,7 +26,8 @@ struct top_k {
     }
 };
 
-/// Keeps the shortest run of most probable tokens that together reach probability p (nucleus sampling, Holtzman et al. 2020).
+/// Keeps the shortest run of most probable tokens that together reach probability p (nucleus sampling, Holtzman et al.
+/// 2020).
 struct top_p {
     float p = 0.95f;
     std::size_t min_keep = 1;
@@ -42,8 +43,8 @@ struct min_p {
     void operator()(candidates& c) const;
 };
 
-/// Keeps the tokens whose surprise is nearest to the expected one until they have probability p (locally typical sampling,
-/// Meister et al. 2023).
+/// Keeps the tokens whose surprise is nearest to the expected one until they have probability p (locally typical
+/// sampling, Meister et al. 2023).
 class typical {
 public:
     float p = 0.95f;
@@ -61,15 +62,16 @@ private:
     std::vector<entry> order_;
 };
 
-/// Keeps tokens whose logit is within n standard deviations of all logits from the best (Tang et al. 2024); n <= 0 keeps all.
+/// Keeps tokens whose logit is within n standard deviations of all logits from the best (Tang et al. 2024); n <= 0
+/// keeps all.
 struct top_n_sigma {
     float n = 1.0f;
 
     void operator()(candidates& c) const;
 };
 
-/// "Exclude top choices": with the given probability, of all tokens of at least `threshold` only the least probable stays.
-/// Thresholds above 0.5 do nothing. Draws from its own stream of the seed.
+/// "Exclude top choices": with the given probability, of all tokens of at least `threshold` only the least probable
+/// stays. Thresholds above 0.5 do nothing. Draws from its own stream of the seed.
 class xtc {
 public:
     float probability = 0.5f;
@@ -77,10 +79,18 @@ public:
     std::size_t min_keep = 1;
 
     xtc(float probability_in, float threshold_in, std::size_t min_keep_in = 1, std::uint64_t seed = 0)
-        : probability(probability_in), threshold(threshold_in), min_keep(min_keep_in), seed_(seed), random_(seed, stream) {}
+        : probability(probability_in),
+          threshold(threshold_in),
+          min_keep(min_keep_in),
+          seed_(seed),
+          random_(seed, stream) {}
 
     void operator()(candidates& c);
     void reset() { random_ = generator(seed_, stream); }
+    void reseed(std::uint64_t seed) {
+        seed_ = seed;
+        reset();
+    }
 
 private:
     static constexpr std::uint64_t stream = 1;
@@ -144,11 +154,17 @@ inline void typical::operator()(candidates& c) {
     const auto expected = static_cast<std::uint64_t>(sum / total);
     for (auto& one : order_) one.gap = one.gap > expected ? one.gap - expected : expected - one.gap;
     const auto nearer = [](const entry& a, const entry& b) { return a.gap != b.gap ? a.gap < b.gap : a.id < b.id; };
-    std::sort(order_.begin(), order_.end(), nearer);
     const std::uint64_t wanted = detail::part_of(total, p);
     std::uint64_t reached = 0;
     std::size_t kept = 0;
-    while (kept < order_.size() && (reached <= wanted || kept < min_keep)) reached += order_[kept++].weight;
+    const auto more = [&] { return kept < order_.size() && (reached <= wanted || kept < min_keep); };
+    for (std::size_t length = 256; more(); length *= 4) {  // as in top-p
+        const auto from = order_.begin() + static_cast<std::ptrdiff_t>(kept);
+        const auto to = order_.begin() + static_cast<std::ptrdiff_t>(std::min(length, order_.size()));
+        if (to != order_.end()) std::nth_element(from, to, order_.end(), nearer);
+        std::sort(from, to, nearer);
+        while (more() && kept < length) reached += order_[kept++].weight;
+    }
     if (kept == order_.size()) return;
     const entry last = order_[kept - 1];
     c.keep_if([&](const candidate& one) {
@@ -172,7 +188,8 @@ inline void top_n_sigma::operator()(candidates& c) const {
     const auto deviation = static_cast<float>(std::sqrt(squares / count));
     const float allowed = n * deviation;
     const double least = static_cast<double>(c.best()) - static_cast<double>(allowed);
-    c.keep_if([least](const candidate& one) { return static_cast<double>(one.logit) >= least; });
+    // Written so that NaN (an infinite n, and all logits equal) removes nothing.
+    c.keep_if([least](const candidate& one) { return !(static_cast<double>(one.logit) < least); });
 }
 
 inline void xtc::operator()(candidates& c) {

@@ -8,8 +8,8 @@
 
 namespace colibri::sampling::detail {
 
-// A choice among tokens must not depend on compiler, flags or CPU. Floating-point sums do (fused multiply-add, order), so
-// probabilities stand as 40-bit fixed-point weights 2^40 e^(logit - best) while something is decided; a token whose
+// A choice among tokens must not depend on compiler, flags or CPU. Floating-point sums do (fused multiply-add, order),
+// so probabilities stand as 40-bit fixed-point weights 2^40 e^(logit - best) while something is decided; a token whose
 // probability is below 2^-40 of the best one's has weight 0. 2^22 weights add up without overflow.
 
 __extension__ using uint128 = unsigned __int128;
@@ -51,8 +51,8 @@ inline constexpr std::array<std::uint64_t, 256> powers_of_half = make_powers();
 /// Largest value of `distance`: as good as infinite.
 inline constexpr std::uint64_t far_away = std::uint64_t{1} << 60;
 
-/// How far `logit` is below `best` in bits (base-2 logarithm of the probabilities' ratio), in units of 2^-40. Both finite,
-/// logit <= best. One subtraction, one multiplication, one conversion: nothing that could be fused.
+/// How far `logit` is below `best` in bits (base-2 logarithm of the probabilities' ratio), in units of 2^-40. Both
+/// finite, logit <= best. One subtraction, one multiplication, one conversion: nothing that could be fused.
 [[nodiscard]] constexpr std::uint64_t distance(float best, float logit) noexcept {
     constexpr double scale = std::numbers::log2e * static_cast<double>(full_weight);
     const double scaled = (static_cast<double>(best) - static_cast<double>(logit)) * scale;
@@ -74,6 +74,8 @@ inline constexpr std::uint64_t far_away = std::uint64_t{1} << 60;
 }
 
 /// Weight of `logit` if the best logit is `best`.
-[[nodiscard]] constexpr std::uint64_t weight(float best, float logit) noexcept { return weight_at(distance(best, logit)); }
+[[nodiscard]] constexpr std::uint64_t weight(float best, float logit) noexcept {
+    return weight_at(distance(best, logit));
+}
 
 }  // namespace colibri::sampling::detail
