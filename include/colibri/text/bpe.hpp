@@ -106,7 +106,6 @@ inline result<bpe_encoder> bpe_encoder::read(const gguf::metadata& meta, const v
     out.pre_ = pre;
     out.tokens_ = static_cast<std::int32_t>(vocab.size());
     out.merges_.reserve(texts.size());
-    out.extra_index_.reserve(texts.size() * 3 + 256);  // at most: every part, every result, every byte
     for (unsigned byte = 0; byte < 256; ++byte) {
         const char text = static_cast<char>(static_cast<unsigned char>(byte));
         out.byte_symbols_[byte] = out.number_of(vocab, {&text, 1});

@@ -64,7 +64,7 @@ inline spm_encoder spm_encoder::make(const vocabulary& vocab, bool space_prefix)
             token_id& place = out.byte_tokens_[static_cast<std::uint8_t>(text[0])];
             if (place == no_token) place = static_cast<token_id>(i);
         }
-        if (text.empty() || vocab.find_word(text) != static_cast<token_id>(i)) continue;
+        if (!vocab.is_word(static_cast<token_id>(i))) continue;
         out.longest_ = std::max(out.longest_, text.size());
         for (std::size_t k = 1; k < text.size(); ++k) out.side_by_side_[pair_of(text[k - 1], text[k])] = true;
     }

@@ -64,16 +64,26 @@ class text_index {
 public:
     static constexpr std::int32_t none = -1;
 
-    /// Makes room for `count` texts; must come before the first `insert`.
-    void reserve(std::size_t count) { slots_.assign(std::bit_ceil(count * 2 + 2), slot{}); }
+    /// Makes room for `count` texts, so that inserting them doesn't move anything.
+    void reserve(const text_pool& pool, std::size_t count) {
+        std::vector<slot> old(std::bit_ceil(count * 2 + 2));
+        old.swap(slots_);
+        for (const slot& one : old) {
+            if (one.number == none) continue;
+            const std::string_view text = pool[static_cast<std::size_t>(one.number)];
+            *place(pool, text, hash_text(text)) = one;
+        }
+    }
 
     /// Adds text `number` of the pool; returns the number that has the same text already (and keeps that), or `none`.
     std::int32_t insert(const text_pool& pool, std::int32_t number) {
+        if ((count_ + 1) * 2 > slots_.size()) reserve(pool, count_ * 2);
         const std::string_view text = pool[static_cast<std::size_t>(number)];
         const std::uint64_t hash = hash_text(text);
         slot* found = place(pool, text, hash);
         if (found->number != none) return found->number;
         *found = {static_cast<std::uint32_t>(hash >> 32), number};
+        ++count_;
         return none;
     }
 
@@ -99,6 +109,7 @@ private:
     }
 
     std::vector<slot> slots_;
+    std::size_t count_ = 0;
 };
 
 }  // namespace colibri::text

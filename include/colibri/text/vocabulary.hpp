@@ -50,6 +50,14 @@ struct vocabulary {
     text_index words;               ///< the tokens that merging may produce, by bytes
 
     [[nodiscard]] std::size_t size() const noexcept { return types.size(); }
+    /// True if merging may produce the token.
+    [[nodiscard]] bool is_word(token_id id) const noexcept {
+        const token_type type = types[static_cast<std::size_t>(id)];
+        // SentencePiece also arrives at user-defined tokens by merging.
+        return type == token_type::normal || type == token_type::undefined ||
+               (type == token_type::user_defined && kind == vocabulary_kind::spm);
+    }
+    /// The word with these bytes, or `no_token`.
     [[nodiscard]] token_id find_word(std::string_view text) const noexcept { return words.find(bytes, text); }
 
     /// Reads the keys `tokenizer.ggml.*`. Errors: missing_key, bad_type, bad_count, bad_value (each names the key),
@@ -155,19 +163,15 @@ inline result<void> vocabulary::read_tokens(const gguf::metadata& meta) {
         if (auto ok = read_scores(meta, count); !ok) return ok;
     }
     bytes.reserve(count, 0);
-    words.reserve(count);
+    words.reserve(bytes, count);
     std::string buffer;
     for (std::size_t i = 0; i < count; ++i) {
         const std::string_view text = texts.text_at(i);
         buffer.clear();
-        bool word = false;
         switch (types[i]) {
             case token_type::control:
-            case token_type::unknown: buffer = text; break;
-            case token_type::user_defined:
-                buffer = text;
-                word = kind == vocabulary_kind::spm;  // SentencePiece also arrives at these by merging
-                break;
+            case token_type::unknown:
+            case token_type::user_defined: buffer = text; break;
             case token_type::unused: break;
             case token_type::byte: {
                 const int value = detail::byte_token_value(text);
@@ -179,7 +183,6 @@ inline result<void> vocabulary::read_tokens(const gguf::metadata& meta) {
                 break;
             }
             default:
-                word = true;
                 if (kind == vocabulary_kind::spm) {
                     detail::append_with_spaces(buffer, text);
                 } else {
@@ -190,7 +193,7 @@ inline result<void> vocabulary::read_tokens(const gguf::metadata& meta) {
             return error{errc::limit, concat("the texts under ", quoted(keys::tokens), " are larger than 4 GiB")};
         }
         bytes.add(buffer);
-        if (word && !buffer.empty()) words.insert(bytes, static_cast<token_id>(i));
+        if (is_word(static_cast<token_id>(i)) && !buffer.empty()) words.insert(bytes, static_cast<token_id>(i));
     }
     return {};
 }
