@@ -7,3 +7,4 @@ execute_process(
     COMMAND_ERROR_IS_FATAL ANY
 )
 target_include_directories(colibri_flags BEFORE INTERFACE ${PROJECT_BINARY_DIR}/single)
+set_property(DIRECTORY ${PROJECT_SOURCE_DIR} APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/include/colibri/colibri.hpp)

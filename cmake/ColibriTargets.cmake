@@ -16,6 +16,7 @@ target_link_libraries(colibri INTERFACE colibri::highway range-v3::range-v3 Eige
 add_library(colibri_flags INTERFACE)
 target_compile_options(colibri_flags INTERFACE
     -Wall -Wextra -Wshadow -Wconversion
+    $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>  # false alarms of g++ 12 in std::string (GCC bug 105651)
     -ffp-contract=off  # a*b+c rounds twice unless the code asks for a fused one: docs/numerics.md
     $<$<BOOL:${COLI_NATIVE}>:-march=native>
 )
