@@ -123,8 +123,3 @@ COLIBRI_KERNEL void GemvRows(const product_arguments& a, std::size_t row_begin, 
         }
     }
 }
-
-template <class Format>
-COLIBRI_ENTRY void CodeProduct(const product_arguments& a, std::size_t row_begin, std::size_t row_end) {
-    for (std::size_t j = 0; j < a.column_count; ++j) GemvRows<Format>(a, row_begin, row_end, j);
-}

@@ -166,10 +166,43 @@ COLIBRI_KERNEL WordVec DotSigned(WordVec acc, ByteVec w, ByteVec y) {
 COLIBRI_KERNEL WordVec DotUnsigned(WordVec acc, ByteVec w, ByteVec y) { return DotSigned(acc, w, y); }
 #endif
 
+/// acc + a * b of 16-bit numbers, two neighbours added: the first numbers in the low halves of the words.
+COLIBRI_KERNEL WordVec PairProducts(WordVec acc, WordVec a, WordVec b) {
+#if !HWY_ARCH_X86
+    const int16x8_t x = vreinterpretq_s16_s32(a.raw);
+    const int16x8_t y = vreinterpretq_s16_s32(b.raw);
+    return WordVec(vaddq_s32(acc.raw, vpaddq_s32(vmull_s16(vget_low_s16(x), vget_low_s16(y)), vmull_high_s16(x, y))));
+#elif HWY_MAX_BYTES >= 64
+    return hn::Add(acc, WordVec{_mm512_madd_epi16(a.raw, b.raw)});
+#elif HWY_MAX_BYTES == 32
+    return hn::Add(acc, WordVec{_mm256_madd_epi16(a.raw, b.raw)});
+#else
+    return hn::Add(acc, WordVec{_mm_madd_epi16(a.raw, b.raw)});
+#endif
+}
+
 template <bool kSigned>
 COLIBRI_KERNEL WordVec Dot(WordVec acc, ByteVec w, ByteVec y) {
     if constexpr (kSigned) return DotSigned(acc, w, y);
     else return DotUnsigned(acc, w, y);
+}
+
+/// acc + the dots of kAdds pairs of vectors. Where products go through 16 bits, that many pair sums fit: they are added there.
+template <bool kSigned, std::size_t kAdds>
+COLIBRI_KERNEL WordVec DotSeveral(WordVec acc, const ByteVec (&w)[kAdds], const ByteVec (&y)[kAdds]) {
+#if COLIBRI_VNNI || !HWY_ARCH_X86
+    COLIBRI_UNROLL for (std::size_t i = 0; i < kAdds; ++i) acc = Dot<kSigned>(acc, w[i], y[i]);
+    return acc;
+#else
+    if constexpr (kSigned) {
+        COLIBRI_UNROLL for (std::size_t i = 0; i < kAdds; ++i) acc = DotSigned(acc, w[i], y[i]);
+        return acc;
+    } else {
+        ShortVec pairs = PairsUnsigned(w[0], y[0]);
+        COLIBRI_UNROLL for (std::size_t i = 1; i < kAdds; ++i) pairs = hn::Add(pairs, PairsUnsigned(w[i], y[i]));
+        return AddPairs(acc, pairs, hn::Set(ShortTag(), std::int16_t{1}));
+    }
+#endif
 }
 
 /// Lane by lane of 128 bits: {sum of a's four words, of b's, of c's, of d's}.
