@@ -127,6 +127,7 @@ def text():
 
     yield "// Unicode properties as tables. Written by scripts/generate_unicode.py; change that, not this."
     yield "// Classes: Unicode 16.0. Canonical decomposition and composition: Unicode 14.0."
+    yield "// clang-format off"
     yield "#pragma once"
     yield ""
     yield "#include <cstdint>"

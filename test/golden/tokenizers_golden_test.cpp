@@ -69,7 +69,8 @@ std::vector<text::piece> in_pieces(const std::string& text, bool trusted) {
 bool has_all_bytes(const text::tokenizer& tokens) {
     bool found[256] = {};
     for (text::token_id id = 0; tokens.contains(id); ++id) {
-        if (!tokens.is_control(id) && tokens.bytes(id).size() == 1) found[static_cast<unsigned char>(tokens.bytes(id)[0])] = true;
+        if (!tokens.is_control(id) && tokens.bytes(id).size() == 1)
+            found[static_cast<unsigned char>(tokens.bytes(id)[0])] = true;
     }
     return std::ranges::all_of(found, [](bool one) { return one; });
 }
@@ -273,8 +274,9 @@ TEST_CASE("golden: where pre-tokenizers cut") {
         for (const json& line : lines_of(differences)) {  // the two regex engines differ on newly assigned characters
             CAPTURE(line.dump());
             const auto got = cuts(*pre, line["text"]);
-            const bool either = got == line["lens"].get<std::vector<std::size_t>>() ||
-                                (line.contains("lens_regex") && got == line["lens_regex"].get<std::vector<std::size_t>>());
+            const bool either =
+                got == line["lens"].get<std::vector<std::size_t>>() ||
+                (line.contains("lens_regex") && got == line["lens_regex"].get<std::vector<std::size_t>>());
             CHECK(either);
             count.ran("differences");
         }

@@ -11,10 +11,13 @@ using namespace colibri::text;
 TEST_CASE("few and many symbols are merged alike") {
     std::mt19937 random(3);
     for (int round = 0; round < 500; ++round) {
-        // Symbols are numbers; which pairs merge, when and to what is a fixed but wild function of them, with many ties.
+        // Symbols are numbers; which pairs merge, when and to what is a fixed but wild function of them, with many
+        // ties.
         const std::uint32_t salt = static_cast<std::uint32_t>(random());
         const auto lookup = [&](const merge_symbol& left, const merge_symbol& right) -> merge {
-            const auto mixed = (static_cast<std::uint32_t>(left.id) * 31u + static_cast<std::uint32_t>(right.id) * 17u + salt) * 2654435761u;
+            const auto mixed =
+                (static_cast<std::uint32_t>(left.id) * 31u + static_cast<std::uint32_t>(right.id) * 17u + salt) *
+                2654435761u;
             if (mixed >> 31 != 0) return {};
             return {(mixed >> 20) % 8, static_cast<std::int32_t>((mixed >> 8) % 50)};
         };

@@ -20,20 +20,20 @@ std::string utf8(std::u32string_view codes) {
 TEST_CASE("text is normalised as UAX #15 says") {
     const std::pair<std::u32string, std::u32string> cases[] = {
         {U"e\u0301", U"\u00e9"},
-        {U"\u212b", U"\u00c5"},                              // a singleton
+        {U"\u212b", U"\u00c5"},  // a singleton
         {U"A\u030a", U"\u00c5"},
-        {U"\u0958", U"\u0915\u093c"},                        // excluded from composition
-        {U"\u1100\u1161", U"\uac00"},                        // Hangul
+        {U"\u0958", U"\u0915\u093c"},  // excluded from composition
+        {U"\u1100\u1161", U"\uac00"},  // Hangul
         {U"\u1100\u1161\u11a8", U"\uac01"},
         {U"\uac00\u11a8", U"\uac01"},
-        {U"\uac01\u11a8", U"\uac01\u11a8"},                  // a syllable takes one final consonant
-        {U"s\u0307\u0323", U"\u1e69"},                       // marks change places
+        {U"\uac01\u11a8", U"\uac01\u11a8"},  // a syllable takes one final consonant
+        {U"s\u0307\u0323", U"\u1e69"},       // marks change places
         {U"s\u0323\u0307", U"\u1e69"},
         {U"a\u0315\u0300\u05ae\u0062", U"\u00e0\u05ae\u0315b"},
-        {U"a\u0300\u0301", U"\u00e0\u0301"},                 // the second one is blocked
-        {U"a\u0327\u0308", U"\u00e4\u0327"},                 // this one isn't: another class stands between
-        {U"\u0308a", U"\u0308a"},                            // a mark before any starter
-        {U"\u09c7\u09be", U"\u09cb"},                        // two starters that compose
+        {U"a\u0300\u0301", U"\u00e0\u0301"},  // the second one is blocked
+        {U"a\u0327\u0308", U"\u00e4\u0327"},  // this one isn't: another class stands between
+        {U"\u0308a", U"\u0308a"},             // a mark before any starter
+        {U"\u09c7\u09be", U"\u09cb"},         // two starters that compose
         {U"\u09c7x\u09be", U"\u09c7x\u09be"},
         {U"\u0344", U"\u0308\u0301"},                        // marks that decompose
         {U"\U0001d157\U0001d165", U"\U0001d157\U0001d165"},  // excluded

@@ -51,8 +51,17 @@ TEST_CASE("bytes that are not UTF-8 count as a symbol and stay") {
 
 TEST_CASE("the words joined are the text, whatever it is") {
     std::mt19937 random(7);
-    const std::string_view parts[] = {"a", "B", "1", " ", "  ", "\n", "\r\n", "'", "'s", "\xE4\xB8\xAD", "\xCC\x81", "\xFF", "\xE2\x80",
-                                      ".", "/", "\xC2\xB2", "\xD9\xA3", "\xE3\x80\x80", "<sentinel:", "IMGIMGA", "Z", "\xF0\x9F\x98\x80"};
+    const std::string_view parts[] = {"a",          "B",
+                                      "1",          " ",
+                                      "  ",         "\n",
+                                      "\r\n",       "'",
+                                      "'s",         "\xE4\xB8\xAD",
+                                      "\xCC\x81",   "\xFF",
+                                      "\xE2\x80",   ".",
+                                      "/",          "\xC2\xB2",
+                                      "\xD9\xA3",   "\xE3\x80\x80",
+                                      "<sentinel:", "IMGIMGA",
+                                      "Z",          "\xF0\x9F\x98\x80"};
     for (int round = 0; round < 300; ++round) {
         std::string text;
         for (auto i = random() % 60; i > 0; --i) text += parts[random() % std::size(parts)];
@@ -69,10 +78,12 @@ TEST_CASE("the words joined are the text, whatever it is") {
 }
 
 TEST_CASE("time grows with the text, not faster") {
-    // What could go wrong: looking at the rest of a run again from each place in it. 2^18 bytes take a few milliseconds;
-    // looked at again and again they would take over half a minute. The limit leaves room for sanitizers and emulation.
-    const std::string_view runs[] = {"a", "A", " ", "\n", "1", "'", "<", "\xCC\x81", "aA", "A ", "1a", " \n", "\xE4\xB8\xAD", "<sentinel:1",
-                                     "\xD9\xA3", "\t", "\xFF"};
+    // What could go wrong: looking at the rest of a run again from each place in it. 2^18 bytes take a few
+    // milliseconds; looked at again and again they would take over half a minute. The limit leaves room for sanitizers
+    // and emulation.
+    const std::string_view runs[] = {
+        "a",  "A",  " ",   "\n",           "1",           "'",        "<",  "\xCC\x81", "aA",
+        "A ", "1a", " \n", "\xE4\xB8\xAD", "<sentinel:1", "\xD9\xA3", "\t", "\xFF"};
     for (std::size_t i = 0; i < 2 * std::size(runs); ++i) {
         const std::string_view run = runs[i / 2];
         std::string text;

@@ -41,7 +41,8 @@ inline void put_tokens(gguf::metadata& meta, const std::vector<token>& tokens, b
 }
 
 /// Byte-level BPE: the 256 bytes (ids 0 to 255), then `more`, with `merges` in GPT-2's spelling.
-inline gguf::metadata bpe(const std::vector<token>& more, const std::vector<std::string>& merges, const char* pre = "gpt-2") {
+inline gguf::metadata bpe(const std::vector<token>& more, const std::vector<std::string>& merges,
+                          const char* pre = "gpt-2") {
     std::vector<token> tokens;
     for (int byte = 0; byte < 256; ++byte) tokens.push_back({spelled(std::string(1, static_cast<char>(byte)))});
     tokens.insert(tokens.end(), more.begin(), more.end());

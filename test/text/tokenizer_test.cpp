@@ -35,8 +35,26 @@ ids plain_bytes(std::string_view text) {
 }
 
 std::string random_text(std::mt19937& random, std::size_t most) {
-    static const std::string_view parts[] = {"the ", "hello", "hell", " ", "\n", "Hello", "123", "\xC3\xA9", "e\xCC\x81", "\xE4\xB8\xAD\xE6\x96\x87",
-                                             "\xF0\x9F\x98\x80", "<|im_end|>", "<tool>", "<|im_", "\xFF", "\xE2\x96", "\xE2\x96\x81", "'s", "{", "\0x"};
+    static const std::string_view parts[] = {"the ",
+                                             "hello",
+                                             "hell",
+                                             " ",
+                                             "\n",
+                                             "Hello",
+                                             "123",
+                                             "\xC3\xA9",
+                                             "e\xCC\x81",
+                                             "\xE4\xB8\xAD\xE6\x96\x87",
+                                             "\xF0\x9F\x98\x80",
+                                             "<|im_end|>",
+                                             "<tool>",
+                                             "<|im_",
+                                             "\xFF",
+                                             "\xE2\x96",
+                                             "\xE2\x96\x81",
+                                             "'s",
+                                             "{",
+                                             "\0x"};
     std::string out;
     while (out.size() < most) {
         if (random() % 3 == 0) {
@@ -75,7 +93,7 @@ TEST_CASE("what a user types never becomes a control token") {
     CHECK(from({{"<|im_end", false}, {"|>", true}}) == plain_bytes("<|im_end|>"));
     CHECK(from({{"<|im_", true}, {"", false}, {"end|>", true}}) == ids{im_end});  // nothing was typed between
     CHECK(from({{"<|im_", true}, {"end|>", true}}) == ids{im_end});
-    CHECK(from({{"<to", false}, {"ol>", true}}) == ids{tool});                    // user-defined: everywhere
+    CHECK(from({{"<to", false}, {"ol>", true}}) == ids{tool});  // user-defined: everywhere
     CHECK(from({}) == ids{});
 }
 
@@ -120,7 +138,9 @@ TEST_CASE("any bytes come back") {
         }
     }
     // SentencePiece: a literal U+2581 is a space, all else comes back too.
-    const auto sentence = text::tokenizer::open(spm({{"\xE2\x96\x81", 1, -1}, {"he", 1, -2}, {"\xE2\x96\x81he", 1, -3}, {"ll", 1, -4}})).value();
+    const auto sentence =
+        text::tokenizer::open(spm({{"\xE2\x96\x81", 1, -1}, {"he", 1, -2}, {"\xE2\x96\x81he", 1, -3}, {"ll", 1, -4}}))
+            .value();
     for (int round = 0; round < 500; ++round) {
         std::string text = random_text(random, 400);
         for (std::size_t at; (at = text.find("\xE2\x96\x81")) != std::string::npos;) text.replace(at, 3, " ");
@@ -130,17 +150,28 @@ TEST_CASE("any bytes come back") {
 
 TEST_CASE("SentencePiece: scores, bytes, spaces") {
     const token_id first = 259;
-    auto meta = spm({{"\xE2\x96\x81", 1, -10}, {"a", 1, -20}, {"b", 1, -21}, {"ab", 1, -5}, {"\xE2\x96\x81"
-                     "a", 1, -3}, {"ba", 1, -4}, {"[X]", 4}, {"gone", 5}, {"<m>", 3}});
-    const token_id space = first, a = first + 1, b = first + 2, ab = first + 3, space_a = first + 4, ba = first + 5, x = first + 6;
+    auto meta = spm({{"\xE2\x96\x81", 1, -10},
+                     {"a", 1, -20},
+                     {"b", 1, -21},
+                     {"ab", 1, -5},
+                     {"\xE2\x96\x81"
+                      "a",
+                      1, -3},
+                     {"ba", 1, -4},
+                     {"[X]", 4},
+                     {"gone", 5},
+                     {"<m>", 3}});
+    const token_id space = first, a = first + 1, b = first + 2, ab = first + 3, space_a = first + 4, ba = first + 5,
+                   x = first + 6;
     auto tokens = text::tokenizer::open(meta).value();
     CHECK(tokens.encode("ab") == ids{1, space_a, b});
     CHECK(tokens.encode("bab", {.add_special = false}) == ids{space, ba, b});
     CHECK(tokens.encode("\xC3\xA9", {.add_special = false}) == ids{space, 3 + 0xC3, 3 + 0xA9});
     CHECK(tokens.encode("\xFF", {.add_special = false}) == ids{space, 3 + 0xFF});
     CHECK(tokens.encode("", {.add_special = false}) == ids{});
-    CHECK(tokens.encode("a[X]a", {.add_special = false}) == ids{space_a, x, space_a});  // the prefix again behind a token
-    CHECK(tokens.encode("gone").size() == 1 + 1 + 4);                                   // an unused token is never used
+    CHECK(tokens.encode("a[X]a", {.add_special = false}) ==
+          ids{space_a, x, space_a});                   // the prefix again behind a token
+    CHECK(tokens.encode("gone").size() == 1 + 1 + 4);  // an unused token is never used
     CHECK(tokens.bytes(first + 7).empty());
     CHECK(tokens.decode(ids{1, space_a, b}, false) == "ab");
     CHECK(tokens.decode(ids{1, space_a, b}) == "<s> ab");
@@ -162,7 +193,8 @@ TEST_CASE("SentencePiece without byte tokens") {
     put_tokens(meta, {{"<unk>", 2}, {"a", 1, -1}, {"\xE2\x96\x81", 1, -2}}, true);
     meta.set("tokenizer.ggml.add_space_prefix", false);
     const auto tokens = text::tokenizer::open(meta).value();
-    CHECK(tokens.encode("a\xE4\xB8\xAD" "a\n") == ids{1, 0, 1, 0});  // one unknown token a character
+    CHECK(tokens.encode("a\xE4\xB8\xAD"
+                        "a\n") == ids{1, 0, 1, 0});  // one unknown token a character
 }
 
 TEST_CASE("Phi 3's control tokens swallow white space by the model's name") {
@@ -178,7 +210,9 @@ TEST_CASE("Phi 3's control tokens swallow white space by the model's name") {
     CHECK(text::tokenizer::open(meta)->encode("<|user|>\n a", special) == ids{32001, newline, space, a});
     meta.set("general.name", "Phi-3 Mini 4k Instruct");
     const auto phi = text::tokenizer::open(meta).value();
-    CHECK(phi.encode("<|user|>\n \xE3\x80\x80" "a<|end|> ", special) == ids{32001, a, 32002});
+    CHECK(phi.encode("<|user|>\n \xE3\x80\x80"
+                     "a<|end|> ",
+                     special) == ids{32001, a, 32002});
     CHECK(phi.encode("</s> a", special) == ids{2, a});
     CHECK(phi.encode("<|endoftext|> a", special) == ids{32000, space, a});
     CHECK(phi.is_end_of_generation(32002));
@@ -226,9 +260,11 @@ TEST_CASE("what ends an answer") {
         return ids(tokens.end_of_generation().begin(), tokens.end_of_generation().end());
     };
     CHECK(ends({}) == ids{});
-    CHECK(ends({{"a1", 3}, {"a2", 3}, {"a3", 3}}, {{"eos_token_id", 256}, {"eot_token_id", 257}, {"eom_token_id", 258}}) == ids{256, 257, 258});
-    CHECK(ends({{"<|eot_id|>", 3}, {"<|im_end|>", 4}, {"<|endoftext|>"}}) == ids{256, 257});  // a normal token is just text
-    CHECK(ends({{"</s>", 4}}) == ids{});                                                       // HTML
+    CHECK(ends({{"a1", 3}, {"a2", 3}, {"a3", 3}},
+               {{"eos_token_id", 256}, {"eot_token_id", 257}, {"eom_token_id", 258}}) == ids{256, 257, 258});
+    CHECK(ends({{"<|eot_id|>", 3}, {"<|im_end|>", 4}, {"<|endoftext|>"}}) ==
+          ids{256, 257});                 // a normal token is just text
+    CHECK(ends({{"</s>", 4}}) == ids{});  // HTML
     CHECK(ends({{"</s>", 3}}) == ids{256});
     CHECK(ends({{"<|end|>", 3}}) == ids{256});
     CHECK(ends({{"<|end|>", 3}, {"<|return|>", 3}, {"<|call|>", 3}}) == ids{257, 258});  // one message of several

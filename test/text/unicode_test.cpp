@@ -40,7 +40,8 @@ TEST_CASE("white space is White_Space") {
     int count = 0;
     for (char32_t code = 0; code <= 0x10FFFF; ++code) count += is_white_space(code);
     CHECK(count == 25);
-    for (const char32_t code : {U'\t', U'\r', U'\u0085', U'\u00a0', U'\u2003', U'\u2028', U'\u3000'}) CHECK(is_white_space(code));
+    for (const char32_t code : {U'\t', U'\r', U'\u0085', U'\u00a0', U'\u2003', U'\u2028', U'\u3000'})
+        CHECK(is_white_space(code));
     CHECK_FALSE(is_white_space(U'\u001c'));
 }
 

@@ -52,16 +52,20 @@ TEST_CASE("counts and types are checked") {
         meta.set(key, std::move(v));
         return meta;
     };
-    const std::string tokens = "tokenizer.ggml.tokens", types = "tokenizer.ggml.token_type", scores = "tokenizer.ggml.scores";
+    const std::string tokens = "tokenizer.ggml.tokens", types = "tokenizer.ggml.token_type",
+                      scores = "tokenizer.ggml.scores";
     refuses(with("tokenizer.ggml.tokens", value::strings(std::vector<std::string>{})), errc::bad_count, tokens);
     refuses(with("tokenizer.ggml.tokens", value::strings(std::vector<std::string>{"a"})), errc::bad_count, tokens);
     refuses(with("tokenizer.ggml.tokens", array<std::uint32_t>({1, 2})), errc::bad_type, tokens);
     refuses(with("tokenizer.ggml.tokens", value::of(std::string_view("a"))), errc::bad_type, tokens);
     refuses(with("tokenizer.ggml.token_type", array<std::int32_t>({1, 2})), errc::bad_count, types);
-    refuses(with("tokenizer.ggml.token_type", array<std::int32_t>(std::vector<std::int32_t>(259, 7))), errc::bad_value, types);
-    refuses(with("tokenizer.ggml.token_type", array<std::int32_t>(std::vector<std::int32_t>(259, -1))), errc::bad_value, types);
+    refuses(with("tokenizer.ggml.token_type", array<std::int32_t>(std::vector<std::int32_t>(259, 7))), errc::bad_value,
+            types);
+    refuses(with("tokenizer.ggml.token_type", array<std::int32_t>(std::vector<std::int32_t>(259, -1))), errc::bad_value,
+            types);
     refuses(with("tokenizer.ggml.scores", array<float>({1, 2})), errc::bad_count, scores);
-    refuses(with("tokenizer.ggml.scores", array<float>(std::vector<float>(259, std::nanf("")))), errc::bad_value, scores);
+    refuses(with("tokenizer.ggml.scores", array<float>(std::vector<float>(259, std::nanf("")))), errc::bad_value,
+            scores);
     refuses(with("tokenizer.ggml.scores", value::of(std::string_view("high"))), errc::bad_type, scores);
     auto meta = spm({});
     meta.remove("tokenizer.ggml.scores");
@@ -79,7 +83,8 @@ TEST_CASE("ids with a meaning are checked") {
     meta.set("tokenizer.ggml.eos_token_id", std::int32_t{-7});
     refuses(meta, errc::bad_value, "tokenizer.ggml.eos_token_id");
     meta = spm({});
-    meta.set("tokenizer.ggml.bos_token_id", std::uint32_t{0xFFFFFFFF});  // some writers' "none"; the <s> is found by its text
+    meta.set("tokenizer.ggml.bos_token_id",
+             std::uint32_t{0xFFFFFFFF});  // some writers' "none"; the <s> is found by its text
     const auto opened = text::tokenizer::open(meta);
     REQUIRE(opened);
     CHECK(opened->bos() == 1);

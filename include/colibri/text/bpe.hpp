@@ -55,9 +55,10 @@ public:
         std::vector<merge_symbol> symbols;
     };
 
-    /// Reads `tokenizer.ggml.merges`. Parts and results that are no tokens may be merged further; what is left of them in
-    /// the end is written byte by byte. Errors: missing_key, bad_type, bad_value (each names the key), limit.
-    [[nodiscard]] static result<bpe_encoder> read(const gguf::metadata& meta, const vocabulary& vocab, const pre_tokenizer& pre);
+    /// Reads `tokenizer.ggml.merges`. Parts and results that are no tokens may be merged further; what is left of them
+    /// in the end is written byte by byte. Errors: missing_key, bad_type, bad_value (each names the key), limit.
+    [[nodiscard]] static result<bpe_encoder> read(const gguf::metadata& meta, const vocabulary& vocab,
+                                                  const pre_tokenizer& pre);
 
     /// Appends the ids of `text`. Bytes for which the vocabulary has no token are left out.
     void encode(const vocabulary& vocab, std::string_view text, std::vector<token_id>& out, memory& work) const {
@@ -69,7 +70,8 @@ public:
     }
 
 private:
-    void encode_prepared(const vocabulary& vocab, std::string_view text, std::vector<token_id>& out, memory& work) const {
+    void encode_prepared(const vocabulary& vocab, std::string_view text, std::vector<token_id>& out,
+                         memory& work) const {
         split(pre_.rules, text, [&](std::string_view word) { encode_word(vocab, word, out, work); });
     }
     void encode_word(const vocabulary& vocab, std::string_view word, std::vector<token_id>& out, memory& work) const;
@@ -81,26 +83,29 @@ private:
     std::array<std::int32_t, 256> byte_symbols_{};  // where merging starts
     std::array<token_id, 256> byte_tokens_{};       // what stands for a byte in the end, or no_token
     std::int32_t tokens_ = 0;
-    text_pool extra_;                               // bytes of the symbols tokens_, tokens_ + 1, ...
+    text_pool extra_;  // bytes of the symbols tokens_, tokens_ + 1, ...
     text_index extra_index_;
 };
 
 inline std::int32_t bpe_encoder::number_of(const vocabulary& vocab, std::string_view bytes) {
     if (const token_id known = vocab.find_word(bytes); known != no_token) return known;
-    if (const std::int32_t made_up = extra_index_.find(extra_, bytes); made_up != text_index::none) return tokens_ + made_up;
+    if (const std::int32_t made_up = extra_index_.find(extra_, bytes); made_up != text_index::none)
+        return tokens_ + made_up;
     extra_.add(bytes);
     const auto number = static_cast<std::int32_t>(extra_.size() - 1);
     extra_index_.insert(extra_, number);
     return tokens_ + number;
 }
 
-inline result<bpe_encoder> bpe_encoder::read(const gguf::metadata& meta, const vocabulary& vocab, const pre_tokenizer& pre) {
+inline result<bpe_encoder> bpe_encoder::read(const gguf::metadata& meta, const vocabulary& vocab,
+                                             const pre_tokenizer& pre) {
     namespace keys = detail::keys;
     auto found = detail::text_array(meta, keys::merges);
     if (!found) return std::move(found).error();
     const gguf::value& texts = **found;
     if (texts.size() >= merge::never / 4) {
-        return error{errc::limit, concat("the metadata key ", quoted(keys::merges), " has ", texts.size(), " elements, more than Colibri can hold")};
+        return error{errc::limit, concat("the metadata key ", quoted(keys::merges), " has ", texts.size(),
+                                         " elements, more than Colibri can hold")};
     }
     bpe_encoder out;
     out.pre_ = pre;
@@ -139,7 +144,8 @@ inline result<bpe_encoder> bpe_encoder::read(const gguf::metadata& meta, const v
     return out;
 }
 
-inline void bpe_encoder::encode_word(const vocabulary& vocab, std::string_view word, std::vector<token_id>& out, memory& work) const {
+inline void bpe_encoder::encode_word(const vocabulary& vocab, std::string_view word, std::vector<token_id>& out,
+                                     memory& work) const {
     constexpr std::size_t longest = std::size_t{1} << 30;  // symbols count bytes with 32 bits
     if (word.size() > longest) {
         encode_word(vocab, word.substr(0, longest), out, work);
@@ -153,8 +159,10 @@ inline void bpe_encoder::encode_word(const vocabulary& vocab, std::string_view w
     }
     auto& symbols = work.symbols;
     symbols.resize(word.size());
-    for (std::uint32_t i = 0; i < word.size(); ++i) symbols[i] = {i, 1, byte_symbols_[static_cast<std::uint8_t>(word[i])]};
-    merge_all(symbols, work.merging, [&](const merge_symbol& left, const merge_symbol& right) { return merges_.find(left.id, right.id); });
+    for (std::uint32_t i = 0; i < word.size(); ++i)
+        symbols[i] = {i, 1, byte_symbols_[static_cast<std::uint8_t>(word[i])]};
+    merge_all(symbols, work.merging,
+              [&](const merge_symbol& left, const merge_symbol& right) { return merges_.find(left.id, right.id); });
     for (const merge_symbol& one : symbols) {
         if (one.id < tokens_) {
             out.push_back(one.id);

@@ -10,7 +10,8 @@
 
 namespace colibri::text {
 
-/// The character of each byte: printable ones of Latin-1 stand for themselves, the other 68 bytes, in order, for U+0100 on.
+/// The character of each byte: printable ones of Latin-1 stand for themselves, the other 68 bytes, in order, for U+0100
+/// on.
 inline constexpr std::array<char16_t, 256> byte_alphabet = [] {
     std::array<char16_t, 256> out{};
     char16_t next = 0x100;
@@ -33,7 +34,8 @@ inline constexpr std::array<std::int16_t, 0x144> byte_of_character = [] {
 inline void append_spelled_bytes(std::string& out, std::string_view spelled) {
     for (std::size_t at = 0; at < spelled.size();) {
         const code_point read = decode_utf8(spelled, at);
-        const std::int16_t byte = read.valid && read.value < byte_of_character.size() ? byte_of_character[read.value] : std::int16_t{-1};
+        const std::int16_t byte =
+            read.valid && read.value < byte_of_character.size() ? byte_of_character[read.value] : std::int16_t{-1};
         if (byte >= 0) {
             out += static_cast<char>(static_cast<unsigned char>(byte));
         } else {

@@ -13,8 +13,8 @@ struct code_range {
     char32_t first, last;
 };
 
-/// Code points with any property of `with` and none of `without`; then those in `more` as well, and those in `less` not.
-/// Both lists are sorted.
+/// Code points with any property of `with` and none of `without`; then those in `more` as well, and those in `less`
+/// not. Both lists are sorted.
 struct char_set {
     class_mask with = 0;
     class_mask without = 0;

@@ -9,10 +9,12 @@
 
 namespace colibri::text {
 
-/// Ids that end a generation, sorted: end of sequence, turn and message by their keys, and control or user-defined tokens
-/// by the texts that published models use for these. A normal token never counts by its text, nor do `</s>` and `<eos>`
-/// where they are user-defined (in Gemma 3's vocabulary `</s>` is HTML), except beside a model whose `<s>` is control.
+/// Ids that end a generation, sorted: end of sequence, turn and message by their keys, and control or user-defined
+/// tokens by the texts that published models use for these. A normal token never counts by its text; `<eos>` and `</s>`
+/// count if they are control tokens, a user-defined `</s>` only where `<s>` is control (so in Phi 3, not in Gemma 3,
+/// where it is HTML).
 [[nodiscard]] inline std::vector<token_id> end_tokens(const vocabulary& vocab) {
+    // clang-format off
     constexpr std::string_view usual[] = {
         "<|eot_id|>", "<|eom_id|>", "<|eot|>", "<|eom|>", "<|end_of_text|>",        // Llama 3 and 4, Granite
         "<|im_end|>", "<|endoftext|>",                                              // ChatML, GPT-2
@@ -22,6 +24,7 @@ namespace colibri::text {
         "<end_of_utterance>", "<EOT>", "_<EOT>", "<|EOT|>", "[EOT]", "[EOS]",       // SmolVLM, DeepSeek Coder, Kimi
         "<\xEF\xBD\x9C" "end\xE2\x96\x81of\xE2\x96\x81sentence\xEF\xBD\x9C>",       // DeepSeek
         "[e~["};                                                                    // MiniMax
+    // clang-format on
     std::vector<token_id> out;
     const auto add = [&](token_id id) {
         if (id != no_token) out.push_back(id);
@@ -48,7 +51,8 @@ namespace colibri::text {
     if (control_s) add(slash_s);  // Phi 3 has <s> as control and </s> as user-defined
     // In Harmony's format <|end|> ends one message of several; <|return|> and <|call|> end the answer.
     const bool harmony = calls != no_token && (returns != no_token || flush != no_token);
-    if (harmony && end != vocab.special.eos && end != vocab.special.eot && end != vocab.special.eom) std::erase(out, end);
+    if (harmony && end != vocab.special.eos && end != vocab.special.eot && end != vocab.special.eom)
+        std::erase(out, end);
     std::ranges::sort(out);
     out.erase(std::unique(out.begin(), out.end()), out.end());
     return out;

@@ -60,7 +60,9 @@ void merge_few(std::vector<merge_symbol>& symbols, merge_memory& memory, Lookup&
 template <class Lookup>
 void merge_many(std::vector<merge_symbol>& symbols, merge_memory& memory, Lookup&& lookup) {
     using pair = merge_memory::pair;
-    const auto later = [](const pair& a, const pair& b) { return a.rank != b.rank ? a.rank > b.rank : a.left > b.left; };
+    const auto later = [](const pair& a, const pair& b) {
+        return a.rank != b.rank ? a.rank > b.rank : a.left > b.left;
+    };
     const auto count = static_cast<std::uint32_t>(symbols.size());
     auto& next = memory.next;
     auto& previous = memory.previous;
@@ -103,11 +105,12 @@ void merge_many(std::vector<merge_symbol>& symbols, merge_memory& memory, Lookup
 
 }  // namespace detail
 
-/// Merges `symbols` (neighbours in a text, none empty) until `lookup(merge_symbol left, merge_symbol right) -> merge` finds nothing
-/// more. O(n log n).
+/// Merges `symbols` (neighbours in a text, none empty) until `lookup(merge_symbol left, merge_symbol right) -> merge`
+/// finds nothing more. O(n log n).
 template <class Lookup>
 void merge_all(std::vector<merge_symbol>& symbols, merge_memory& memory, Lookup&& lookup) {
-    constexpr std::size_t few = 128;  // measured on an AMD EPYC with GPT-2's merges: the heap is faster from about 190 on
+    constexpr std::size_t few =
+        128;  // measured on an AMD EPYC with GPT-2's merges: the heap is faster from about 190 on
     if (symbols.size() < 2) return;
     if (symbols.size() <= few) {
         detail::merge_few(symbols, memory, lookup);

@@ -77,8 +77,8 @@ inline void append_decomposed(std::u32string& out, char32_t code) {
     const auto less = [](const t::composition& c, const std::pair<char32_t, char32_t>& key) {
         return c.first != key.first ? c.first < key.first : c.second < key.second;
     };
-    const auto* found = std::lower_bound(std::begin(t::compositions), std::end(t::compositions),
-                                         std::pair{first, second}, less);
+    const auto* found =
+        std::lower_bound(std::begin(t::compositions), std::end(t::compositions), std::pair{first, second}, less);
     const bool same = found != std::end(t::compositions) && found->first == first && found->second == second;
     return same ? found->whole : char32_t{0};
 }

@@ -17,7 +17,8 @@ struct pre_tokenizer {
     bool nfc = false;          ///< the published tokenizer normalises to NFC first
 };
 
-/// The names in use. Those that come in one line cut alike.
+// clang-format off
+/// The names in use.
 inline constexpr pre_tokenizer pre_tokenizers[] = {
     {"default", split_rules::fallback},
     {"gpt-2", split_rules::gpt2}, {"mpt", split_rules::gpt2}, {"olmo", split_rules::gpt2}, {"jais", split_rules::gpt2},
@@ -71,6 +72,7 @@ inline constexpr pre_tokenizer pre_tokenizers[] = {
     {"superbpe", split_rules::superbpe},
     {.name = "youtu", .rules = split_rules::youtu, .whole_words = true},
 };
+// clang-format on
 
 /// The pre-tokenizer of that name, or null.
 [[nodiscard]] constexpr const pre_tokenizer* find_pre_tokenizer(std::string_view name) noexcept {

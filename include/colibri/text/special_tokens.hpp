@@ -15,8 +15,8 @@ struct byte_range {
     std::size_t begin, end;
 };
 
-/// Finds special tokens in text: user-defined ones everywhere; control and unknown ones only where the caller trusts the
-/// text. Immutable after `add`.
+/// Finds special tokens in text: user-defined ones everywhere; control and unknown ones only where the caller trusts
+/// the text. Immutable after `add`.
 class special_tokens {
 public:
     struct match {
@@ -55,9 +55,9 @@ public:
         return found.size == text.size() ? found.id : no_token;
     }
 
-    /// Calls `plain(std::string_view)` for each non-empty stretch of ordinary text and `special(token_id, size_t end)` for
-    /// each token found, in order; of several that match, the one that starts first and then the longest wins. `special`
-    /// returns where to go on. `trusted` are ranges in order that don't touch.
+    /// Calls `plain(std::string_view)` for each non-empty stretch of ordinary text and `special(token_id, size_t end)`
+    /// for each token found, in order; of several that match, the one that starts first and then the longest wins.
+    /// `special` returns where to go on. `trusted` are ranges in order that don't touch.
     template <class Plain, class Special>
     void cut(std::string_view text, const std::vector<byte_range>& trusted, Plain&& plain, Special&& special) const {
         std::size_t begin = 0, range = 0;

@@ -1,4 +1,5 @@
-// Cuts text into the words that a vocabulary was trained on, by rules that never look at a character more than a few times.
+// Cuts text into the words that a vocabulary was trained on, by rules that never look at a character more than a few
+// times.
 #pragma once
 
 #include <cstddef>
@@ -22,8 +23,8 @@ enum class form : std::uint8_t {
     phrase,       ///< prefix, then letters with marks behind them, single spaces between letters included
     contraction,  ///< an apostrophe and s, t, re, ve, m, ll or d
     newlines,     ///< white space up to and with the last newline of a run
-    spaces,       ///< white space but the last character before a word; all of it if that is one character or the text ends
-    own,          ///< whatever `match` says
+    spaces,  ///< white space but the last character before a word; all of it if that is one character or the text ends
+    own,     ///< whatever `match` says
 };
 
 /// One alternative of a rule: the published rules are regular expressions, and these are the shapes that occur in them.
@@ -37,20 +38,21 @@ struct alternative {
     std::size_t most = ~std::size_t{0};
     const char_set* tail = nullptr;
     std::size_t most_tail = ~std::size_t{0};
-    bool any_case = true;         ///< contractions also in capitals
-    bool contraction = false;     ///< words may end in a contraction
+    bool any_case = true;                                      ///< contractions also in capitals
+    bool contraction = false;                                  ///< words may end in a contraction
     std::size_t (*match)(scanner&, std::size_t at) = nullptr;  ///< returns the end of the match, or `at` for none
 };
 
-/// One rule. At each place the first alternative that matches makes a piece; what lies between matches is a piece too. Or
-/// `cut` finds all pieces itself and appends their ends.
+/// One rule. At each place the first alternative that matches makes a piece; what lies between matches is a piece too.
+/// Or `cut` finds all pieces itself and appends their ends.
 struct split_rule {
     std::span<const alternative> alternatives = {};
     void (*cut)(std::string_view text, std::vector<std::size_t>& ends) = nullptr;
 };
 
 /// Applies `rules` in order, each to every piece that the one before left, and calls `piece(std::string_view)` for each
-/// final piece, in order. The pieces joined are `text`. Bytes that are not UTF-8 count as U+FFFD. Linear in text.size().
+/// final piece, in order. The pieces joined are `text`. Bytes that are not UTF-8 count as U+FFFD. Linear in
+/// text.size().
 template <class Piece>
 void split(std::span<const split_rule> rules, std::string_view text, Piece&& piece);
 
@@ -166,7 +168,8 @@ inline std::size_t scanner::run(const alternative& one, std::size_t at) const no
 inline std::size_t scanner::word(const alternative& one, std::size_t at) const noexcept {
     constexpr class_mask caseless = classes::lm | classes::lo | classes::mark;
     constexpr class_mask upper = classes::lu | classes::lt | caseless, lower = classes::ll | caseless;
-    std::size_t end = at, last_lower = at;  // last_lower: behind the last capital-side character that could be small too
+    std::size_t end = at,
+                last_lower = at;  // last_lower: behind the last capital-side character that could be small too
     while (!at_end(end)) {
         const character c = read(end);
         if ((c.known & upper) == 0 || !one.body->contains(c.code, c.known)) break;

@@ -17,7 +17,8 @@ namespace colibri::text {
 /// Encodes stretches of text that hold no special token. Immutable after `make`; threads may share it.
 ///
 /// SentencePiece merges across a whole text. No merge can join two bytes that no token has side by side, though, so the
-/// text is cut at such places first (before nearly every space) and each part is merged by itself: the same ids, sooner.
+/// text is cut at such places first (before nearly every space) and each part is merged by itself: the same ids,
+/// sooner.
 class spm_encoder {
 public:
     /// What one caller uses again from call to call.
@@ -30,8 +31,8 @@ public:
     /// `space_prefix`: put a space before each stretch of text.
     [[nodiscard]] static spm_encoder make(const vocabulary& vocab, bool space_prefix);
 
-    /// Appends the ids of `text`; a literal U+2581 counts as a space. Characters without a token, and bytes that are not
-    /// UTF-8, become byte tokens; where there are none, the unknown token stands for each character, or nothing.
+    /// Appends the ids of `text`; a literal U+2581 counts as a space. Characters without a token, and bytes that are
+    /// not UTF-8, become byte tokens; where there are none, the unknown token stands for each character, or nothing.
     void encode(const vocabulary& vocab, std::string_view text, std::vector<token_id>& out, memory& work) const;
 
 private:
@@ -41,11 +42,11 @@ private:
     }
 
     bool space_prefix_ = true;
-    std::size_t longest_ = 0;                                   // bytes of the longest token that merging may produce
-    std::vector<std::uint32_t> ranks_;                          // by token: the higher the score the lower
+    std::size_t longest_ = 0;           // bytes of the longest token that merging may produce
+    std::vector<std::uint32_t> ranks_;  // by token: the higher the score the lower
     std::array<token_id, 256> byte_tokens_{};
-    std::array<token_id, 128> ascii_{};                         // tokens of single characters
-    std::vector<bool> side_by_side_;                            // pairs of bytes that some token contains
+    std::array<token_id, 128> ascii_{};  // tokens of single characters
+    std::vector<bool> side_by_side_;     // pairs of bytes that some token contains
 };
 
 inline spm_encoder spm_encoder::make(const vocabulary& vocab, bool space_prefix) {
@@ -75,7 +76,8 @@ inline spm_encoder spm_encoder::make(const vocabulary& vocab, bool space_prefix)
     return out;
 }
 
-inline void spm_encoder::encode(const vocabulary& vocab, std::string_view text, std::vector<token_id>& out, memory& work) const {
+inline void spm_encoder::encode(const vocabulary& vocab, std::string_view text, std::vector<token_id>& out,
+                                memory& work) const {
     if (text.empty()) return;
     if (space_prefix_ || text.find(detail::space_mark) != std::string_view::npos) {
         work.text.assign(space_prefix_ ? 1 : 0, ' ');
@@ -93,7 +95,8 @@ inline void spm_encoder::encode(const vocabulary& vocab, std::string_view text, 
     encode_part(vocab, text.substr(begin), out, work);
 }
 
-inline void spm_encoder::encode_part(const vocabulary& vocab, std::string_view text, std::vector<token_id>& out, memory& work) const {
+inline void spm_encoder::encode_part(const vocabulary& vocab, std::string_view text, std::vector<token_id>& out,
+                                     memory& work) const {
     auto& symbols = work.symbols;
     symbols.clear();
     for (std::size_t at = 0; at < text.size();) {
@@ -121,9 +124,11 @@ inline void spm_encoder::encode_part(const vocabulary& vocab, std::string_view t
             continue;
         }
         bool whole = true;
-        for (const char c : text.substr(one.begin, one.size)) whole = whole && byte_tokens_[static_cast<std::uint8_t>(c)] != no_token;
+        for (const char c : text.substr(one.begin, one.size))
+            whole = whole && byte_tokens_[static_cast<std::uint8_t>(c)] != no_token;
         if (whole) {
-            for (const char c : text.substr(one.begin, one.size)) out.push_back(byte_tokens_[static_cast<std::uint8_t>(c)]);
+            for (const char c : text.substr(one.begin, one.size))
+                out.push_back(byte_tokens_[static_cast<std::uint8_t>(c)]);
         } else if (vocab.special.unknown != no_token) {
             out.push_back(vocab.special.unknown);
         }

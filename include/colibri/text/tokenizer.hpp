@@ -41,25 +41,26 @@ struct piece {
 class tokenizer {
 public:
     /// Reads the keys `tokenizer.ggml.*` (and `general.name`, which alone tells that Phi 3's control tokens swallow the
-    /// white space to their right). Keeps nothing of `meta`. Errors: missing_key, bad_type, bad_count, bad_value, limit (each
-    /// names the key); unsupported (a kind of vocabulary or a pre-tokenizer that Colibri doesn't know).
+    /// white space to their right). Keeps nothing of `meta`. Errors: missing_key, bad_type, bad_count, bad_value, limit
+    /// (each names the key); unsupported (a kind of vocabulary or a pre-tokenizer that Colibri doesn't know).
     [[nodiscard]] static result<tokenizer> open(const gguf::metadata& meta, const tokenizer_options& options = {});
 
     /// Ids of `text`, any bytes. User-defined tokens are always recognised, control tokens with `parse_special` only.
     [[nodiscard]] std::vector<token_id> encode(std::string_view text, const encode_options& options = {}) const;
 
     /// Ids of all pieces joined: words may span pieces, but a control token is recognised only where all of its text is
-    /// trusted. Equal to `encode(joined, {add_special, true})` if no untrusted piece has part in the text of a control token.
+    /// trusted. Equal to `encode(joined, {add_special, true})` if no untrusted piece has part in the text of a control
+    /// token.
     [[nodiscard]] std::vector<token_id> encode(std::span<const piece> pieces, bool add_special) const;
 
-    /// What the token adds to a text: bytes, which needn't be whole characters. Empty for ids outside the vocabulary and
-    /// unused tokens. A view of this object.
+    /// What the token adds to a text: bytes, which needn't be whole characters. Empty for ids outside the vocabulary
+    /// and unused tokens. A view of this object.
     [[nodiscard]] std::string_view bytes(token_id id) const noexcept {
         return contains(id) ? vocab_.bytes[static_cast<std::size_t>(id)] : std::string_view{};
     }
 
-    /// The bytes of all tokens joined, control and unknown tokens only with `render_special`. Where encoding puts a space
-    /// before the text, one is taken from the front of the result.
+    /// The bytes of all tokens joined, control and unknown tokens only with `render_special`. Where encoding puts a
+    /// space before the text, one is taken from the front of the result.
     [[nodiscard]] std::string decode(std::span<const token_id> ids, bool render_special = true) const;
 
     /// Number of tokens; ids are 0 to size() - 1.
@@ -104,7 +105,8 @@ private:
     [[nodiscard]] result<const pre_tokenizer*> choose_pre(const gguf::metadata& meta, const tokenizer_options& options);
     [[nodiscard]] result<void> read_flags(const gguf::metadata& meta, bool bos_by_default, bool prefix_by_default);
     [[nodiscard]] result<void> read_strippers(const gguf::metadata& meta);
-    void encode_into(std::string_view text, const std::vector<byte_range>& trusted, bool add_special, std::vector<token_id>& out) const;
+    void encode_into(std::string_view text, const std::vector<byte_range>& trusted, bool add_special,
+                     std::vector<token_id>& out) const;
 
     vocabulary vocab_;
     std::variant<bpe_encoder, spm_encoder> encoder_;
@@ -136,7 +138,8 @@ inline result<tokenizer> tokenizer::open(const gguf::metadata& meta, const token
     for (std::size_t i = 0; i < out.size(); ++i) {
         const auto id = static_cast<token_id>(i);
         const bool needs_trust = out.is_control(id);
-        if (needs_trust || out.vocab_.types[i] == token_type::user_defined) out.all_special_.add(out.vocab_.bytes[i], id, needs_trust);
+        if (needs_trust || out.vocab_.types[i] == token_type::user_defined)
+            out.all_special_.add(out.vocab_.bytes[i], id, needs_trust);
     }
     out.end_tokens_ = end_tokens(out.vocab_);
     if (spm) {
@@ -145,14 +148,18 @@ inline result<tokenizer> tokenizer::open(const gguf::metadata& meta, const token
     return out;
 }
 
-inline result<const pre_tokenizer*> tokenizer::choose_pre(const gguf::metadata& meta, const tokenizer_options& options) {
-    auto name = options.pre.empty() ? meta.get_or<std::string>(detail::keys::pre, {}) : result<std::string>(options.pre);
+inline result<const pre_tokenizer*> tokenizer::choose_pre(const gguf::metadata& meta,
+                                                          const tokenizer_options& options) {
+    auto name =
+        options.pre.empty() ? meta.get_or<std::string>(detail::keys::pre, {}) : result<std::string>(options.pre);
     if (!name) return std::move(name).error();
     pre_guessed_ = name->empty();
     const pre_tokenizer* found = find_pre_tokenizer(pre_guessed_ ? "default" : std::string_view(*name));
     if (found == nullptr) {
-        return error{errc::unsupported, concat("the pre-tokenizer ", quoted(*name), " (metadata key ", quoted(detail::keys::pre),
-                                               ") is not known to Colibri; name one that cuts text alike, for example 'llama-bpe' or 'qwen2'")};
+        return error{
+            errc::unsupported,
+            concat("the pre-tokenizer ", quoted(*name), " (metadata key ", quoted(detail::keys::pre),
+                   ") is not known to Colibri; name one that cuts text alike, for example 'llama-bpe' or 'qwen2'")};
     }
     pre_ = found->name;
     return found;
@@ -167,7 +174,8 @@ inline result<void> tokenizer::read_flags(const gguf::metadata& meta, bool bos_b
     auto prefix = meta.get_or<bool>(keys::add_space_prefix, prefix_by_default);
     if (!prefix) return std::move(prefix).error();
     const auto without_id = [&](std::string_view flag, std::string_view key) {
-        return error{errc::missing_key, concat("the metadata key ", quoted(flag), " is true, but ", quoted(key), " names no token")};
+        return error{errc::missing_key,
+                     concat("the metadata key ", quoted(flag), " is true, but ", quoted(key), " names no token")};
     };
     if (*add_bos && bos() == no_token && meta.contains(keys::add_bos)) return without_id(keys::add_bos, keys::bos);
     if (*add_eos && eos() == no_token) return without_id(keys::add_eos, keys::eos);

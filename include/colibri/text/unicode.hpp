@@ -52,7 +52,9 @@ inline constexpr class_mask any = letter | mark | number | punctuation | symbol 
     return (properties(code) & classes::white_space) != 0;
 }
 
-static_assert(properties(U'A') == classes::lu && properties(U'\n') == (classes::cc | classes::white_space | classes::newline));
-static_assert(properties(U'漢') == (classes::lo | classes::han) && properties(U' ') == (classes::zs | classes::white_space));
+static_assert(properties(U'A') == classes::lu &&
+              properties(U'\n') == (classes::cc | classes::white_space | classes::newline));
+static_assert(properties(U'漢') == (classes::lo | classes::han) &&
+              properties(U' ') == (classes::zs | classes::white_space));
 
 }  // namespace colibri::text

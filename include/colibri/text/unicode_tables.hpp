@@ -1,5 +1,6 @@
 // Unicode properties as tables. Written by scripts/generate_unicode.py; change that, not this.
 // Classes: Unicode 16.0. Canonical decomposition and composition: Unicode 14.0.
+// clang-format off
 #pragma once
 
 #include <cstdint>

@@ -47,7 +47,7 @@ struct vocabulary {
     std::vector<token_type> types;  ///< as many as tokens
     std::vector<float> scores;      ///< SPM only
     special_ids special;
-    text_index words;               ///< the tokens that merging may produce, by bytes
+    text_index words;  ///< the tokens that merging may produce, by bytes
 
     [[nodiscard]] std::size_t size() const noexcept { return types.size(); }
     /// True if merging may produce the token.
@@ -93,8 +93,8 @@ inline constexpr std::string_view model = "tokenizer.ggml.model", tokens = "toke
 }
 
 [[nodiscard]] inline error wrong_count(std::string_view key, std::size_t count, std::size_t tokens) {
-    return {errc::bad_count, concat("the metadata key ", quoted(key), " has ", count, " elements, but ", quoted(keys::tokens),
-                                    " has ", tokens)};
+    return {errc::bad_count, concat("the metadata key ", quoted(key), " has ", count, " elements, but ",
+                                    quoted(keys::tokens), " has ", tokens)};
 }
 
 /// The byte that "<0x0A>" stands for, or -1.
@@ -102,7 +102,10 @@ inline constexpr std::string_view model = "tokenizer.ggml.model", tokens = "toke
     if (text.size() != 6 || !text.starts_with("<0x") || text[5] != '>') return -1;
     int value = 0;
     for (const char c : text.substr(3, 2)) {
-        const int digit = c >= '0' && c <= '9' ? c - '0' : c >= 'A' && c <= 'F' ? c - 'A' + 10 : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+        const int digit = c >= '0' && c <= '9'   ? c - '0'
+                          : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                          : c >= 'a' && c <= 'f' ? c - 'a' + 10
+                                                 : -1;
         if (digit < 0) return -1;
         value = value * 16 + digit;
     }
@@ -137,8 +140,9 @@ inline result<vocabulary> vocabulary::read(const gguf::metadata& meta) {
             {"bert", "WordPiece"}, {"t5", "Unigram"}, {"rwkv", "RWKV"}, {"plamo2", "PLaMo 2"}, {"gemma4", "Gemma 4"}};
         for (const auto& [name, kind] : later) {
             if (name != *model) continue;
-            return error{errc::unsupported, concat(kind, " vocabularies (", quoted(detail::keys::model), " is ", quoted(name),
-                                                   ") are not supported yet; SentencePiece and byte-level BPE ones are")};
+            return error{errc::unsupported,
+                         concat(kind, " vocabularies (", quoted(detail::keys::model), " is ", quoted(name),
+                                ") are not supported yet; SentencePiece and byte-level BPE ones are")};
         }
         return error{errc::bad_value, concat("the metadata key ", quoted(detail::keys::model), " is ", quoted(*model),
                                              ", which is no kind of vocabulary that Colibri knows")};
@@ -155,8 +159,9 @@ inline result<void> vocabulary::read_tokens(const gguf::metadata& meta) {
     const gguf::value& texts = **tokens;
     const std::size_t count = texts.size();
     if (count == 0 || count > static_cast<std::size_t>(std::numeric_limits<token_id>::max())) {
-        return error{errc::bad_count, concat("the metadata key ", quoted(keys::tokens), " has ", count, " elements; a model has 1 to ",
-                                             std::numeric_limits<token_id>::max(), " tokens")};
+        return error{errc::bad_count,
+                     concat("the metadata key ", quoted(keys::tokens), " has ", count, " elements; a model has 1 to ",
+                            std::numeric_limits<token_id>::max(), " tokens")};
     }
     if (auto ok = read_types(meta, count); !ok) return ok;
     if (kind == vocabulary_kind::spm) {
@@ -176,8 +181,9 @@ inline result<void> vocabulary::read_tokens(const gguf::metadata& meta) {
             case token_type::byte: {
                 const int value = detail::byte_token_value(text);
                 if (value < 0) {
-                    return error{errc::bad_value, concat("token ", i, " of ", quoted(keys::tokens), " is a byte by its type, but its text ",
-                                                         quoted(text, 40), " is not of the form <0x0A>")};
+                    return error{errc::bad_value, concat("token ", i, " of ", quoted(keys::tokens),
+                                                         " is a byte by its type, but its text ", quoted(text, 40),
+                                                         " is not of the form <0x0A>")};
                 }
                 buffer += static_cast<char>(static_cast<unsigned char>(value));
                 break;
@@ -211,7 +217,8 @@ inline result<void> vocabulary::read_types(const gguf::metadata& meta, std::size
     for (std::size_t i = 0; i < count; ++i) {
         const std::int64_t number = (*numbers)[i];
         if (number < 0 || number > static_cast<std::int64_t>(token_type::byte)) {
-            return error{errc::bad_value, concat("element ", i, " of ", quoted(keys::types), " is ", number, ", which is no type of token (0 to 6)")};
+            return error{errc::bad_value, concat("element ", i, " of ", quoted(keys::types), " is ", number,
+                                                 ", which is no type of token (0 to 6)")};
         }
         types.push_back(static_cast<token_type>(number));
     }
@@ -233,13 +240,23 @@ inline result<void> vocabulary::read_scores(const gguf::metadata& meta, std::siz
 }
 
 inline result<void> vocabulary::read_special(const gguf::metadata& meta) {
-    const std::pair<std::string_view, token_id*> places[] = {
-        {"prefix", &special.fim_prefix}, {"suffix", &special.fim_suffix}, {"middle", &special.fim_middle},  // old names
-        {"bos", &special.bos}, {"eos", &special.eos}, {"eot", &special.eot}, {"eom", &special.eom},
-        {"unknown", &special.unknown}, {"seperator", &special.separator},  // spelled so in files
-        {"padding", &special.padding}, {"mask", &special.mask},
-        {"fim_pre", &special.fim_prefix}, {"fim_suf", &special.fim_suffix}, {"fim_mid", &special.fim_middle},
-        {"fim_pad", &special.fim_padding}, {"fim_rep", &special.fim_repository}, {"fim_sep", &special.fim_separator}};
+    const std::pair<std::string_view, token_id*> places[] = {{"prefix", &special.fim_prefix},
+                                                             {"suffix", &special.fim_suffix},
+                                                             {"middle", &special.fim_middle},  // old names
+                                                             {"bos", &special.bos},
+                                                             {"eos", &special.eos},
+                                                             {"eot", &special.eot},
+                                                             {"eom", &special.eom},
+                                                             {"unknown", &special.unknown},
+                                                             {"seperator", &special.separator},  // spelled so in files
+                                                             {"padding", &special.padding},
+                                                             {"mask", &special.mask},
+                                                             {"fim_pre", &special.fim_prefix},
+                                                             {"fim_suf", &special.fim_suffix},
+                                                             {"fim_mid", &special.fim_middle},
+                                                             {"fim_pad", &special.fim_padding},
+                                                             {"fim_rep", &special.fim_repository},
+                                                             {"fim_sep", &special.fim_separator}};
     for (const auto& [name, place] : places) {
         const std::string key = concat("tokenizer.ggml.", name, "_token_id");
         if (!meta.contains(key)) continue;
@@ -247,7 +264,8 @@ inline result<void> vocabulary::read_special(const gguf::metadata& meta) {
         if (!id) return std::move(id).error();
         if (*id == -1 || *id == 0xFFFFFFFF) continue;  // some writers say "none" like this
         if (*id < 0 || *id >= static_cast<std::int64_t>(size())) {
-            return error{errc::bad_value, concat("the metadata key ", quoted(key), " is ", *id, ", but there are only ", size(), " tokens")};
+            return error{errc::bad_value, concat("the metadata key ", quoted(key), " is ", *id, ", but there are only ",
+                                                 size(), " tokens")};
         }
         *place = static_cast<token_id>(*id);
     }
