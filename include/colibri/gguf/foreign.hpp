@@ -58,7 +58,7 @@ inline constexpr std::size_t foreign_head_size = 512;
     for (const auto& [magic, kind] : binary) {
         if (starts(magic)) return std::string(kind);
     }
-    if (text.size() > 262 && text.substr(257, 5) == "ustar") return "a tar archive; unpack it first";
+    if (text.size() >= 262 && text.substr(257, 5) == "ustar") return "a tar archive; unpack it first";
     // Pickle: PROTO opcode, version 2 to 5, then an opcode of what PyTorch writes.
     if (text.size() > 2 && text[0] == '\x80' && text[1] >= 2 && text[1] <= 5) {
         return "a Python pickle, perhaps a PyTorch checkpoint; convert the model to GGUF";

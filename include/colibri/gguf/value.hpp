@@ -174,23 +174,26 @@ private:
 
 namespace detail {
 
-/// The error of a count or length that needs more bytes than are left: `overflow` when no file of this size can hold
-/// it.
+/// The error of a count or length that needs more bytes than are left: truncated when the whole file could hold it,
+/// overflow when no file could.
 template <class Reader>
 [[nodiscard]] error too_many(const Reader& in, std::string_view what, std::uint64_t count, std::uint64_t at) {
-    const bool hopeless = count > in.offset() + in.remaining();
-    return error{hopeless ? errc::overflow : errc::bad_count,
+    constexpr std::uint64_t no_file = std::uint64_t{1} << 40;
+    const bool possible = count <= in.offset() + in.remaining();
+    return error{possible          ? errc::truncated
+                 : count < no_file ? errc::bad_count
+                                   : errc::overflow,
                  concat(what, " ", count, " is more than the ", in.remaining(), " bytes left can hold"), at};
 }
 
-/// Reads the length of a text and refuses one that isn't there.
+/// Reads the text length and refuses one that isn't there.
 template <class Reader>
 [[nodiscard]] result<std::uint64_t> read_length(Reader& in, std::string_view what) {
     const std::uint64_t at = in.offset();
     auto length = in.template read<std::uint64_t>(what);
     if (length && *length > in.remaining()) {
         auto e = too_many(in, what, *length, at);
-        e.code = e.code == errc::overflow ? errc::bad_count : errc::truncated;
+        if (e.code == errc::overflow) e.code = errc::bad_count;
         return e;
     }
     return length;
@@ -219,7 +222,7 @@ template <class Reader>
     }
     const auto element = static_cast<value_type>(*number);
     const std::uint64_t count_at = in.offset();
-    auto count = in.template read<std::uint64_t>("the length of an array");
+    auto count = in.template read<std::uint64_t>("the array length");
     if (!count) return std::move(count).error();
     const std::uint64_t least = element == value_type::string  ? 8
                                 : element == value_type::array ? 12
@@ -256,7 +259,7 @@ result<void> read_elements(Reader& in, value_type element, std::uint64_t count, 
         }
         if (starts != nullptr) starts->push_back(static_cast<std::uint32_t>(out.size()));
         if (element == value_type::string) {
-            auto length = read_length(in, "the length of a text");
+            auto length = read_length(in, "the text length");
             if (!length) return std::move(length).error();
             append_number(out, *length);
             if (auto ok = in.append(out, *length, "a text"); !ok) return ok;
@@ -285,7 +288,7 @@ result<void> value::decode_single(Reader& in) {
         }
         return {};
     }
-    auto length = detail::read_length(in, "the length of a text");
+    auto length = detail::read_length(in, "the text length");
     if (!length) return std::move(length).error();
     return in.append(bytes_, *length, "a text");
 }
