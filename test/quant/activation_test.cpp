@@ -216,3 +216,69 @@ static_assert([] {
     quantise_activations<32>(x, 32, codes, &scale, &sum);
     return scale == 1.0f && codes[0] == -127 && codes[9] == 4 && sum == -123;
 }());
+
+namespace {
+
+template <std::size_t Group>
+struct residual_column {
+    explicit residual_column(const std::vector<float>& x)
+        : memory(aligned_buffer::allocate(activation_matrix<Group>::bytes(x.size(), 2)).value()),
+          matrix(activation_matrix<Group>::over(memory.data(), x.size(), 2)) {
+        quantise_column(x.data(), matrix, 1);
+        view = matrix.column(1);
+    }
+    /// Value i as products see it.
+    [[nodiscard]] double value(std::size_t i) const {
+        double out = static_cast<double>(view.scales[i / Group]) * view.codes[i];
+        if (view.has_residual(i / Group)) out += static_cast<double>(view.residual_scales[i / Group]) * view.residual_codes[i];
+        return out;
+    }
+    aligned_buffer memory;
+    activation_matrix<Group> matrix;
+    activation_view<Group> view{};
+};
+
+template <std::size_t Group>
+void check_residuals(std::size_t k, std::size_t outlier) {
+    CAPTURE(k);
+    auto x = noise(k, 71);
+    x[outlier] = 40.0f;
+    const residual_column<Group> y(x);
+    for (std::size_t g = 0; g < k / Group; ++g) CHECK(y.view.has_residual(g) == (g == outlier / Group));
+    const std::size_t begin = outlier / Group * Group;
+    for (std::size_t i = begin; i < begin + Group; ++i) {
+        // The rest is at most half a step, 40 / 127 / 2; its own step is a 127th of that.
+        CHECK(std::abs(y.value(i) - x[i]) <= 40.0 / 127 / 2 / 127 / 2 * 1.001);
+    }
+    constexpr std::size_t run = activation_run<Group>;
+    for (std::size_t r = begin / run; r < (begin + Group) / run; ++r) {
+        int sum = 0;
+        for (std::size_t i = 0; i < run; ++i) sum += y.view.residual_codes[r * run + i];
+        CHECK(int(y.view.residual_sums[r]) == sum);
+    }
+}
+
+}  // namespace
+
+TEST_CASE("a group whose scale is over twice the mean has a residual, others have none") {
+    check_residuals<32>(576, 100);
+    check_residuals<32>(576, 575);  // in the last chunk, which isn't whole
+    check_residuals<32>(4096, 3000);
+    check_residuals<256>(2048, 700);
+    const residual_column<32> even(noise(1024, 72));
+    for (std::size_t g = 0; g < 32; ++g) CHECK(!even.view.has_residual(g));
+}
+
+TEST_CASE("residuals: one group, zeros, exact values and NaN have none") {
+    auto one = noise(32, 73);
+    one[0] = 1000.0f;
+    CHECK(!residual_column<32>(one).view.has_residual(0));
+    CHECK(!residual_column<32>(std::vector<float>(512, 0.0f)).view.has_residual(3));
+    std::vector<float> exact(512, 0.0f);
+    exact[5] = 127.0f;  // a large scale, and nothing left
+    CHECK(!residual_column<32>(exact).view.has_residual(0));
+    auto broken = noise(512, 74);
+    broken[0] = 1000.0f;
+    broken[400] = std::numeric_limits<float>::quiet_NaN();
+    for (std::size_t g = 0; g < 16; ++g) CHECK(!residual_column<32>(broken).view.has_residual(g));
+}

@@ -35,37 +35,55 @@ template <code_format F>
 
 }  // namespace detail
 
-/// Dot product of k weights (whole blocks) and k quantised activations. Per block, in order: the integer sum, exact
-/// (in super-blocks with the integer scales of the runs multiplied in), becomes a float and is multiplied by the
-/// rounded product of both scales in one fused multiply-add into the sum; the minimums follow in a second one.
+namespace detail {
+
+/// Adds block b of the row times one plane of the activations: the exact integer sum as a float times the rounded product of both
+/// scales in one fused multiply-add; the minimums in a second one.
+template <code_format F>
+[[nodiscard]] float add_block(float acc, const F& block, const std::int8_t* codes, float activation_scale,
+                              const std::int16_t* sums) noexcept {
+    const float scale = block.scale() * activation_scale;
+    if constexpr (super_format<F>) {
+        std::int32_t sum = 0;
+        for (std::size_t j = 0; j < F::block_size / F::sub_size; ++j) {
+            sum += block.sub_scale(j) * code_sum(block, codes, j * F::sub_size, F::sub_size);
+        }
+        acc = std::fma(static_cast<float>(sum), scale, acc);
+        if constexpr (super_minimum_format<F>) {
+            constexpr std::size_t run = activation_run<F::block_size>;
+            std::int32_t minimums = 0;
+            for (std::size_t r = 0; r < F::block_size / run; ++r) minimums += block.sub_minimum(r * run / F::sub_size) * sums[r];
+            acc = std::fma(-static_cast<float>(minimums), block.minimum_scale() * activation_scale, acc);
+        }
+    } else {
+        acc = std::fma(static_cast<float>(code_sum(block, codes, 0, F::block_size)), scale, acc);
+        if constexpr (minimum_format<F>) {
+            acc = std::fma(static_cast<float>(sums[0]), block.minimum() * activation_scale, acc);
+        }
+    }
+    return acc;
+}
+
+}  // namespace detail
+
+/// Dot product of k weights (whole blocks) and k quantised activations. For each chunk of 256 values, in order: its blocks in order
+/// (see add_block), then, in order, those blocks again whose activations have a residual, with the residual.
 /// Kernels on targets with FMA equal it bit for bit.
 template <code_format F>
 [[nodiscard]] float dot_reference(const F* row, activation_view<activation_group<F>> y, std::size_t k) noexcept {
-    constexpr std::size_t run = activation_run<F::block_size>;
+    constexpr std::size_t size = F::block_size;
+    constexpr std::size_t runs = size / activation_run<size>;
+    constexpr std::size_t per_chunk = activation_chunk / size;
+    const std::size_t blocks = k / size;
     float acc = 0.0f;
-    for (std::size_t b = 0; b < k / F::block_size; ++b) {
-        const F& block = row[b];
-        const std::int8_t* codes = y.codes + b * F::block_size;
-        [[maybe_unused]] const std::int16_t* sums = y.sums + b * (F::block_size / run);
-        const float scale = block.scale() * y.scales[b];
-        if constexpr (super_format<F>) {
-            std::int32_t sum = 0;
-            for (std::size_t j = 0; j < F::block_size / F::sub_size; ++j) {
-                sum += block.sub_scale(j) * detail::code_sum(block, codes, j * F::sub_size, F::sub_size);
-            }
-            acc = std::fma(static_cast<float>(sum), scale, acc);
-            if constexpr (super_minimum_format<F>) {
-                std::int32_t minimums = 0;
-                for (std::size_t r = 0; r < F::block_size / run; ++r) {
-                    minimums += block.sub_minimum(r * run / F::sub_size) * sums[r];
-                }
-                acc = std::fma(-static_cast<float>(minimums), block.minimum_scale() * y.scales[b], acc);
-            }
-        } else {
-            acc = std::fma(static_cast<float>(detail::code_sum(block, codes, 0, F::block_size)), scale, acc);
-            if constexpr (minimum_format<F>) {
-                acc = std::fma(static_cast<float>(sums[0]), block.minimum() * y.scales[b], acc);
-            }
+    for (std::size_t first = 0; first < blocks; first += per_chunk) {
+        const std::size_t end = first + per_chunk < blocks ? first + per_chunk : blocks;
+        for (std::size_t b = first; b < end; ++b) {
+            acc = detail::add_block(acc, row[b], y.codes + b * size, y.scales[b], y.sums + b * runs);
+        }
+        for (std::size_t b = first; b < end; ++b) {
+            if (!y.has_residual(b)) continue;
+            acc = detail::add_block(acc, row[b], y.residual_codes + b * size, y.residual_scales[b], y.residual_sums + b * runs);
         }
     }
     return acc;

@@ -29,6 +29,11 @@ struct product_arguments {
     std::size_t scale_stride = 0;
     const std::int16_t* sums = nullptr;
     std::size_t sum_stride = 0;
+    const std::int8_t* residual_codes = nullptr;  ///< the residual plane, with the strides of the first one
+    const float* residual_scales = nullptr;
+    const std::int16_t* residual_sums = nullptr;
+    const std::uint8_t* flags = nullptr;  ///< which groups have a residual: a byte per 256 weights
+    std::size_t flag_stride = 0;
 
     float* out = nullptr;                ///< out[j * out_stride + r] for the j-th of the columns and row r
     std::size_t out_stride = 0;

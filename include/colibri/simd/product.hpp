@@ -70,6 +70,11 @@ private:
         arguments.scale_stride = matrix.k / Group;
         arguments.sums = matrix.sums;
         arguments.sum_stride = matrix.k / matrix.run;
+        arguments.residual_codes = matrix.residual_codes;
+        arguments.residual_scales = matrix.residual_scales;
+        arguments.residual_sums = matrix.residual_sums;
+        arguments.flags = matrix.flags;
+        arguments.flag_stride = matrix.flag_stride(matrix.k);
     }
 
     const float* x_ = nullptr;
@@ -211,6 +216,9 @@ void activations::quantise(quant::activation_matrix<Group>& matrix, std::byte* m
                    matrix.column_scales(column) + from / Group, matrix.column_sums(column) + from / matrix.run);
             if (from + n == k_) std::fill(matrix.column_codes(column) + k_, matrix.column_codes(column) + matrix.code_stride(k_), std::int8_t{0});
         }
+    });
+    pool.for_chunks(columns_, 1, [&](std::size_t begin, std::size_t end, unsigned) {
+        for (std::size_t column = begin; column < end; ++column) quant::add_residuals(x_ + column * stride_, matrix, column);
     });
 }
 
