@@ -110,7 +110,8 @@ TEST_CASE("the oracle matches the golden models") {
             continue;
         }
         const auto bound = one["bound"].get<double>();
-        for (const auto& [file, holds] : one["files"].items()) {
+        for (const auto& item : one["files"].items()) {
+            const std::string& file = item.key();
             INFO(name, "/", file);
             const oracle::model<double> model(folder / file);
             // Rounded weights have references of their own where rounding changed them.
