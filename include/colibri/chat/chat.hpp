@@ -205,7 +205,7 @@ inline result<chat> chat::open(model m, const chat_options& options) {
         source = *std::move(own);
         has_template = !source.empty();
     }
-    auto parsed = has_template ? chat_template::parse(std::move(source)) : chat_template::plain();
+    auto parsed = has_template ? chat_template::parse(std::move(source)) : chat_template::named("plain");
     if (!parsed) return std::move(parsed).error();
 
     session_options wanted;

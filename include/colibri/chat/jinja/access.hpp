@@ -130,7 +130,6 @@ struct slice_range {
         if (!is_integral(v)) fail_type("a slice needs integers, not a ", type_name(v));
         return integral(v);
     };
-    for (const value* v : {&start, &stop, &step}) check_defined(*v);
     slice_range out;
     if (!step.is_none()) out.step = bound(step);
     if (out.step == 0) fail_type("a slice can't have the step 0");

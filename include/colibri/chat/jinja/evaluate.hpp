@@ -118,7 +118,6 @@ inline value interpreter::evaluate_call(const expression& e, const value* caller
             return code(*this, self, given);
         }
         const value method = get_attribute(*this, self, tree_.symbols[callee.extra]);
-        check_defined(method);
         const arguments given = evaluate_arguments(site);
         line_ = e.line;
         return call(method, given);

@@ -383,7 +383,10 @@ protected:
         if (slice && keys.size() == 3) {
             return make(expression_kind::slice, opening.line, {object, keys[0], keys[1], keys[2]});
         }
-        if (slice) fail_syntax(opening.line, "a slice can't be part of a tuple");
+        if (slice) {
+            late_mistakes_.emplace_back(opening.line, "a slice can't be part of a tuple");
+            return object;
+        }
         if (keys.size() == 1) return make(expression_kind::item, opening.line, {object, keys[0]});
         const expression_id tuple = make(expression_kind::tuple, opening.line, std::move(keys));
         return make(expression_kind::item, opening.line, {object, tuple});

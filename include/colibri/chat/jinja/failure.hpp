@@ -21,6 +21,7 @@ enum class failure_kind : std::uint8_t {
     type,       ///< an operation on a value of the wrong type, or a value out of range
     security,   ///< it tried to change its input or to reach inside the interpreter
     limit,      ///< it asked for more steps, depth or memory than allowed
+    continuation,  ///< it ran, but leaves nothing to continue: the last message is not in its text
 };
 
 /// Short stable name of a kind ("syntax").
@@ -32,6 +33,7 @@ enum class failure_kind : std::uint8_t {
         case failure_kind::type: return "type";
         case failure_kind::security: return "security";
         case failure_kind::limit: return "limit";
+        case failure_kind::continuation: return "continue";
     }
     return "unknown";
 }

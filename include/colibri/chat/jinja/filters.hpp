@@ -1,6 +1,9 @@
 // Filters that use other filters and tests, and the table of all filters.
 #pragma once
 
+#include <memory>
+#include <optional>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -12,27 +15,33 @@
 namespace colibri::jinja::detail {
 namespace filters {
 
-/// map(attribute=...) and map('filter', ...), item by item.
-class map_iterator final : public iterator {
+/// A filter that looks at its items one by one, and at nothing before the first one is wanted.
+class lazy_iterator : public iterator {
 public:
-    map_iterator(std::shared_ptr<iterator> from, native code, arguments given)
-        : from_(std::move(from)), code_(code), given_(std::move(given)) {
-        depth = from_->depth + 1;
+    lazy_iterator(value source, arguments given) : source_(std::move(source)), given_(std::move(given)) {
+        depth = depth_of(source_) + 1;
         for (const value& v : given_.positional) depth = std::max(depth, depth_of(v) + 1);
         for (const auto& [key, v] : given_.named) depth = std::max(depth, depth_of(v) + 1);
     }
-    std::optional<value> next(machine& m) override {
+    std::optional<value> next(machine& m) final {
         const nesting level(m);
-        m.step();
-        const auto item = from_->next(m);
-        if (!item) return std::nullopt;
-        return code_(m, *item, given_);
+        if (from_ == nullptr) {
+            from_ = detail::iterate(m, detail::truth(m, source_) ? source_ : value(string{}));
+            if (detail::truth(m, source_)) begin(m, given_);
+            source_ = value();
+        }
+        return next_of(m, *from_);
     }
 
+protected:
+    /// Takes the arguments: given_ keeps them alive.
+    virtual void begin(machine& m, arguments& given) = 0;
+    virtual std::optional<value> next_of(machine& m, iterator& from) = 0;
+
 private:
-    std::shared_ptr<iterator> from_;
-    native code_;
+    value source_;
     arguments given_;
+    std::shared_ptr<iterator> from_;
 };
 
 /// What map(attribute=, default=) does to one item.
@@ -41,66 +50,80 @@ inline value pick(machine& m, const value& self, const arguments& given) {
     return attribute_path(m, attribute).of(m, self, otherwise);
 }
 
-/// An iterator over `self`; over nothing if that is false.
-[[nodiscard]] inline std::shared_ptr<iterator> iterate_if_any(machine& m, const value& self) {
-    return iterate(m, truth(m, self) ? self : value(string{}));
+/// Takes the name of a filter or test off the front.
+[[nodiscard]] inline std::string take_name(std::string_view function, arguments& given) {
+    std::string name(string_argument(function, given.positional.front()).view());
+    given.positional.erase(given.positional.begin());
+    return name;
 }
 
-inline value map(machine& m, const value& self, const arguments& given) {
-    if (given.positional.empty()) {
-        static_cast<void>(bind("map", given, {"attribute", "default"}, 1));
-        return value(m.make_object<map_iterator>(iterate_if_any(m, self), pick, given));
+/// map(attribute=...) and map('filter', ...).
+class map_iterator final : public lazy_iterator {
+public:
+    using lazy_iterator::lazy_iterator;
+
+private:
+    void begin(machine&, arguments& given) override {
+        with_ = &given;
+        if (given.positional.empty()) {
+            static_cast<void>(bind("map", given, {"attribute", "default"}, 1));
+            return;
+        }
+        const std::string name = take_name("map", given);
+        code_ = find_filter(name);
+        if (code_ == nullptr) fail_type("there is no filter '", name, "'");
     }
-    const std::string_view name = string_argument("map", given.positional[0]).view();
-    const native code = find_filter(name);
-    if (code == nullptr) fail_type("there is no filter '", name, "'");
-    return value(m.make_object<map_iterator>(
-        iterate_if_any(m, self), code, arguments{{given.positional.begin() + 1, given.positional.end()}, given.named}));
+    std::optional<value> next_of(machine& m, iterator& from) override {
+        m.step();
+        const auto item = from.next(m);
+        if (!item) return std::nullopt;
+        return code_(m, *item, *with_);
+    }
+
+    native code_ = pick;
+    const arguments* with_ = nullptr;
+};
+
+inline value map(machine& m, const value& self, const arguments& given) {
+    return value(m.make_object<map_iterator>(self, given));
 }
 
 /// select and its relatives: items for which a test (or truth) of them or of an attribute holds, or doesn't.
-class select_iterator final : public iterator {
+template <bool Wanted, bool ByAttribute>
+class select_iterator final : public lazy_iterator {
 public:
-    select_iterator(std::shared_ptr<iterator> from, attribute_path path, native test, arguments given, bool wanted)
-        : from_(std::move(from)), path_(std::move(path)), test_(test), given_(std::move(given)), wanted_(wanted) {
-        depth = from_->depth + 1;
-        for (const value& v : given_.positional) depth = std::max(depth, depth_of(v) + 1);
-        for (const auto& [key, v] : given_.named) depth = std::max(depth, depth_of(v) + 1);
+    using lazy_iterator::lazy_iterator;
+
+private:
+    void begin(machine& m, arguments& given) override {
+        with_ = &given;
+        if (ByAttribute) {
+            if (given.positional.empty()) fail_type("selectattr and rejectattr need an attribute");
+            path_ = attribute_path(m, &given.positional.front());
+            given.positional.erase(given.positional.begin());
+        }
+        if (given.positional.empty()) return;
+        const std::string name = take_name("select", given);
+        test_ = find_test(name);
+        if (test_ == nullptr) fail_type("there is no test '", name, "'");
     }
-    std::optional<value> next(machine& m) override {
-        const nesting level(m);
-        while (auto item = from_->next(m)) {
+    std::optional<value> next_of(machine& m, iterator& from) override {
+        while (auto item = from.next(m)) {
             m.step();
-            const value looked = path_.of(m, *item);
-            if (detail::truth(m, test_ != nullptr ? test_(m, looked, given_) : looked) == wanted_) return item;
+            const value looked = path_ ? path_->of(m, *item) : *item;
+            if (detail::truth(m, test_ != nullptr ? test_(m, looked, *with_) : looked) == Wanted) return item;
         }
         return std::nullopt;
     }
 
-private:
-    std::shared_ptr<iterator> from_;
-    attribute_path path_;
-    native test_;
-    arguments given_;
-    bool wanted_;
+    std::optional<attribute_path> path_;
+    native test_ = nullptr;
+    const arguments* with_ = nullptr;
 };
 
 template <bool Wanted, bool ByAttribute>
 value select(machine& m, const value& self, const arguments& given) {
-    auto rest = given.positional.begin();
-    const value* attribute = nullptr;
-    if (ByAttribute) {
-        if (rest == given.positional.end()) fail_type("selectattr and rejectattr need an attribute");
-        attribute = &*rest++;
-    }
-    native test = nullptr;
-    if (rest != given.positional.end()) {
-        const std::string_view name = string_argument("select", *rest++).view();
-        test = find_test(name);
-        if (test == nullptr) fail_type("there is no test '", name, "'");
-    }
-    return value(m.make_object<select_iterator>(iterate_if_any(m, self), attribute_path(m, attribute), test,
-                                                arguments{{rest, given.positional.end()}, given.named}, Wanted));
+    return value(m.make_object<select_iterator<Wanted, ByAttribute>>(self, given));
 }
 
 inline constexpr native_entry table[] = {

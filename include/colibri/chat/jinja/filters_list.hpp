@@ -104,7 +104,7 @@ inline value slice(machine& m, const value& self, const arguments& given) {
         collector part(m);
         for (std::size_t k = 0; k < size; ++k) part.add(items[at + k]);
         at += size;
-        if (fill != nullptr && !fill->is_none() && i >= longer && longer != 0) part.add(*fill);
+        if (fill != nullptr && !fill->is_none() && i >= longer) part.add(*fill);
         out.add(part.finish());
     }
     return value(m.make_object<list_iterator>(out.finish()));
@@ -178,11 +178,26 @@ inline value to_list(machine& m, const value& self, const arguments& given) {
     return m.make_list(collect(m, self));
 }
 
+/// Pairs of a dict's members; complains about everything else once the first one is wanted.
+class items_iterator final : public iterator {
+public:
+    explicit items_iterator(value source) : source_(std::move(source)) { depth = depth_of(source_) + 1; }
+    std::optional<value> next(machine& m) override {
+        if (source_.is_undefined()) return std::nullopt;
+        if (!source_.is_dict()) fail_type("items needs a dict, not a ", detail::type_name(source_));
+        if (at_ >= source_.members().size()) return std::nullopt;
+        const auto& [key, item] = source_.members()[at_++];
+        return m.make_tuple({key, item});
+    }
+
+private:
+    value source_;
+    std::size_t at_ = 0;
+};
+
 inline value items(machine& m, const value& self, const arguments& given) {
     expect_none("items", given);
-    if (self.is_undefined()) return value(iterate(m, self));
-    if (!self.is_dict()) fail_type("items needs a dict, not a ", type_name(self));
-    return value(m.make_object<list_iterator>(dict_methods::view<flavour::items>(m, self, {})));
+    return value(m.make_object<items_iterator>(self));
 }
 
 inline value join(machine& m, const value& self, const arguments& given) {
@@ -219,7 +234,9 @@ value extreme(machine& m, const value& self, const arguments& given) {
 
 /// Sorts `items` by keys, stably.
 inline void sort_by_keys(machine& m, std::vector<value>& items, const std::vector<attribute_path>& paths, bool sensitive,
-                         bool down, const value* otherwise = nullptr) {
+                         bool down, bool lists = true, const value* otherwise = nullptr) {
+    // sort compares lists of keys, in which equal ones need no order: attributes that are missing everywhere are no mistake.
+    const auto before = [&](const value& a, const value& b) { return !(lists && equal(m, a, b)) && order(m, a, b) < 0; };
     std::vector<std::pair<value, value>> keyed;
     m.need(items.size() * 2 * sizeof(value));
     keyed.reserve(items.size());
@@ -232,7 +249,7 @@ inline void sort_by_keys(machine& m, std::vector<value>& items, const std::vecto
         keyed.emplace_back(keys.size() == 1 ? std::move(keys[0]) : m.make_list(std::move(keys)), std::move(item));
     }
     std::ranges::stable_sort(keyed, [&](const auto& a, const auto& b) {
-        return down ? order(m, b.first, a.first) < 0 : order(m, a.first, b.first) < 0;
+        return down ? before(b.first, a.first) : before(a.first, b.first);
     });
     for (std::size_t i = 0; i < items.size(); ++i) items[i] = std::move(keyed[i].second);
 }
@@ -256,7 +273,7 @@ inline value groupby(machine& m, const value& self, const arguments& given) {
     const attribute_path path(m, attribute);
     const bool exact = flag(m, sensitive);
     auto items = collect(m, self);
-    sort_by_keys(m, items, {path}, exact, false, otherwise);
+    sort_by_keys(m, items, {path}, exact, false, false, otherwise);
     collector out(m), group(m);
     std::optional<value> label, last_key;
     const auto close = [&] {

@@ -61,6 +61,7 @@ inline value format(machine& m, const value& self, const arguments& given) {
 
 inline value indent(machine& m, const value& self, const arguments& given) {
     const auto [width, first, blank] = bind("indent", given, {"width", "first", "blank"});
+    check_defined(self);
     const string& s = string_argument("indent", self);
     const bool first_too = first != nullptr && truth(m, *first), blank_too = blank != nullptr && truth(m, *blank);
     string shift(std::string(4, ' '), origin::trusted);
@@ -129,13 +130,15 @@ inline value title(machine& m, const value& self, const arguments& given) {
 
 inline value truncate(machine& m, const value& self, const arguments& given) {
     const auto [length, kill, end, leeway] = bind("truncate", given, {"length", "killwords", "end", "leeway"});
-    const string s = to_string(m, self);
     const string tail = end != nullptr ? string_argument("truncate", *end) : string("...", origin::trusted);
     const std::int64_t most = length != nullptr ? integer_argument("truncate", *length) : 255;
     const std::int64_t spare = leeway != nullptr && !leeway->is_none() ? integer_argument("truncate", *leeway) : 5;
-    const auto size = static_cast<std::int64_t>(s.length()), tail_size = static_cast<std::int64_t>(tail.length());
+    const auto length_of_self = length_of(m, self);
+    if (!length_of_self) fail_type("truncate needs text, not a ", type_name(self));
+    const auto size = static_cast<std::int64_t>(*length_of_self), tail_size = static_cast<std::int64_t>(tail.length());
     if (most < tail_size || spare < 0) fail_type("truncate got a length that its end doesn't fit into");
-    if (size <= most || size - most <= spare) return s;
+    if (size <= most || size - most <= spare) return self;
+    const string& s = string_argument("truncate", self);
     m.touch(s.size());
     std::size_t cut = s.offset_of(static_cast<std::size_t>(most - tail_size));
     if (kill == nullptr || !truth(m, *kill)) {

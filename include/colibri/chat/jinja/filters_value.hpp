@@ -11,7 +11,6 @@ namespace colibri::jinja::detail::filters {
 
 inline value abs(machine&, const value& self, const arguments& given) {
     expect_none("abs", given);
-    check_defined(self);
     if (self.is(kind::real)) return std::fabs(self.as_real());
     if (!is_integral(self)) fail_type("abs needs a number, not a ", type_name(self));
     return integral(self) < 0 ? negative(self) : value(integral(self));
@@ -81,7 +80,7 @@ inline value to_float(machine& m, const value& self, const arguments& given) {
 
 inline value round(machine&, const value& self, const arguments& given) {
     const auto [precision, method] = bind("round", given, {"precision", "method"});
-    check_defined(self);
+    if (method != nullptr) check_defined(self);
     if (!is_number(self)) fail_type("round needs a number, not a ", type_name(self));
     const std::int64_t places = precision != nullptr ? integer_argument("round", *precision) : 0;
     const std::string_view how = method != nullptr ? string_argument("round", *method).view() : "common";

@@ -20,6 +20,7 @@ struct format_spec {
     char group = 0;  ///< ',' or '_'
     char type = 0;
     bool alternate = false;
+    bool zero = false;  ///< padded with zeros behind the sign because of a 0 before the width
     std::size_t width = 0;
     std::optional<int> precision = {};
 };
@@ -64,6 +65,7 @@ inline constexpr int max_precision = 1000;
         if (spec.align == 0) {
             spec.fill = "0";
             spec.align = '=';
+            spec.zero = true;
         }
         ++at;
     }
@@ -152,14 +154,15 @@ inline void append_text(machine& m, string_builder& out, const format_spec& spec
 /// `v` by `{:spec}`.
 inline void append_formatted(machine& m, string_builder& out, const value& v, std::string_view specification) {
     if (specification.empty()) return append_printed(m, out, v);
-    const format_spec spec = parse_spec(m, specification);
+    format_spec spec = parse_spec(m, specification);
     const auto one_of = [&](std::string_view types) { return spec.type == 0 || types.find(spec.type) != types.npos; };
     const auto wrong = [&] { fail_type("'", specification, "' does not format a ", type_name(v)); };
     if (v.is_string()) {
-        if (!one_of("s") || spec.align == '=') wrong();
+        if (spec.zero) spec.align = '<';
+        if (!one_of("s") || spec.align == '=' || spec.group != 0 || spec.alternate || spec.sign != '-') wrong();
         return append_text(m, out, spec, v.as_string(), '<');
     }
-    if (is_integral(v) && one_of("dxXobn") && !(v.is(kind::boolean) && spec.type == 0)) {
+    if (is_integral(v) && one_of("dxXobn")) {
         if (spec.precision) wrong();
         return append_integer(out, spec, integral(v));
     }
@@ -292,7 +295,8 @@ inline void append_formatted(machine& m, string_builder& out, const value& v, st
             default: fail_type("a format has no conversion '%", escaped(std::string_view(&type, 1)), "'");
         }
     }
-    const bool ignores_rest = by_name || given.is_dict() || (given.is_list() && !tuple);
+    const bool ignores_rest = by_name || given.is_dict() || given.is_undefined() ||
+                              (given.is(kind::object) && given.as_object()->sequence()) || (given.is_list() && !tuple);
     if (!ignores_rest && used < (tuple ? given.items().size() : 1)) fail_type("a format got more values than it needs");
     return out.finish();
 }

@@ -207,13 +207,11 @@ private:
 
 /// `count` or what else an argument should be: an integer. Stops if it isn't one.
 [[nodiscard]] inline std::int64_t integer_argument(std::string_view function, const value& v) {
-    check_defined(v);
     if (!is_integral(v)) fail_type(function, " needs an integer, not a ", type_name(v));
     return integral(v);
 }
 
 [[nodiscard]] inline const string& string_argument(std::string_view function, const value& v) {
-    check_defined(v);
     if (!v.is_string()) fail_type(function, " needs text, not a ", type_name(v));
     return v.as_string();
 }
