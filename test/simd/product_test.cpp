@@ -3,11 +3,13 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <numeric>
 #include <random>
 #include <type_traits>
 #include <vector>
 
+#include "colibri/core/buffer.hpp"
 #include "colibri/core/half.hpp"
 #include "colibri/quant/reference_dot.hpp"
 #include "colibri/quant/rows.hpp"
@@ -54,10 +56,16 @@ struct problem {
         for (auto& block : weights) block = random_block<F>(random);
         x.resize(columns * k);
         for (auto& v : x) v = normal(random);
+        for (std::size_t i = 0; i < x.size(); i += 1 + random() % 300) x[i] *= 25.0f;  // groups that get a residual
         if (columns > 1) std::fill_n(x.begin(), k / 2, 0.0f);  // groups without any scale
         expected.resize(rows * columns);
         allowed.resize(rows * columns);
         std::vector<float> row(k);
+        constexpr std::size_t group = F::block_size == 1 ? 32 : F::block_size;
+        const bool codes = !quant::float_format<F>;
+        auto memory = aligned_buffer::allocate(quant::activation_matrix<group>::bytes(codes ? k : 0, columns)).value();
+        const auto quantised = quant::activation_matrix<group>::over(memory.data(), codes ? k : 0, columns);
+        for (std::size_t c = 0; c < columns && codes; ++c) quant::quantise_column(x.data() + c * k, quantised, c);
         for (std::size_t r = 0; r < rows; ++r) {
             const F* first = weights.data() + r * k / F::block_size;
             quant::decode_row(first, k, row.data());
@@ -70,11 +78,7 @@ struct problem {
                 if constexpr (quant::float_format<F>) {
                     expected[c * rows + r] = quant::dot_reference(first, column, k);
                 } else {
-                    std::vector<std::int8_t> codes(k);
-                    std::vector<float> scales(k / F::block_size);
-                    std::vector<std::int16_t> sums(k / 16);
-                    quant::quantise_activations<F::block_size>(column, k, codes.data(), scales.data(), sums.data());
-                    expected[c * rows + r] = quant::dot_reference(first, {codes.data(), scales.data(), sums.data()}, k);
+                    expected[c * rows + r] = quant::dot_reference(first, quantised.column(c), k);
                     for (std::size_t b = 0; b < k / F::block_size; ++b) {
                         double minimum = 0.0;
                         if constexpr (quant::super_minimum_format<F>) minimum = std::abs(double(first[b].minimum_scale())) * 63;
@@ -84,7 +88,7 @@ struct problem {
                 }
                 // One more rounding for every block's product (float formats: for every weight), each half an ulp of a
                 // partial sum that is at most `size`; twice that for safety against the rounding of the sums themselves.
-                const double steps = quant::float_format<F> ? double(k) / 16 + 5 : double(k / F::block_size) * 2;
+                const double steps = quant::float_format<F> ? double(k) / 16 + 5 : double(k / F::block_size) * 4;  // residuals double the steps
                 allowed[c * rows + r] = size * steps * 0x1p-23 + 1e-30;
             }
         }
@@ -219,4 +223,74 @@ TEST_CASE("activations refuse what memory can't hold") {
     const auto huge = simd::activations::make(std::size_t{1} << 40, std::size_t{1} << 40);
     REQUIRE(!huge);
     CHECK(huge.error().code == errc::overflow);
+}
+
+TEST_CASE("activations are quantised to the bytes of the scalar reference") {
+    std::mt19937 random(11);
+    std::normal_distribution<float> normal;
+    const auto check = [&]<std::size_t Group>(std::integral_constant<std::size_t, Group>, std::size_t k, auto&& change) {
+        std::vector<float> x(3 * k);
+        for (auto& v : x) v = normal(random);
+        change(x);
+        auto memory = aligned_buffer::allocate(quant::activation_matrix<Group>::bytes(k, 3)).value();
+        const auto want = quant::activation_matrix<Group>::over(memory.data(), k, 3);
+        for (std::size_t c = 0; c < 3; ++c) quant::quantise_column(x.data() + c * k, want, c);
+        thread_pool pool(2);
+        std::size_t residuals = 0;
+        test::on_every_target([&](std::string_view) {
+            auto got = simd::activations::make(3, k).value();
+            got.assign(x.data(), 3, k, k);
+            const dtype type = Group == 32 ? dtype::q4_0 : dtype::q4_k;
+            got.prepare(type, pool);
+            simd::product_arguments a;
+            got.describe(type, a);
+            CHECK(std::memcmp(a.codes, want.codes, 3 * want.code_stride(k)) == 0);
+            CHECK(std::memcmp(a.scales, want.scales, 3 * (k / Group) * sizeof(float)) == 0);
+            CHECK(std::memcmp(a.sums, want.sums, 3 * (k / want.run) * sizeof(std::int16_t)) == 0);
+            REQUIRE(std::memcmp(a.flags, want.flags, 3 * want.flag_stride(k)) == 0);
+            for (std::size_t c = 0; c < 3; ++c) {
+                const auto column = want.column(c);
+                for (std::size_t g = 0; g < k / Group; ++g) {
+                    if (!column.has_residual(g)) continue;
+                    ++residuals;
+                    CHECK(a.residual_scales[c * a.scale_stride + g] == column.residual_scales[g]);
+                    CHECK(std::memcmp(a.residual_codes + c * a.code_stride + g * Group, column.residual_codes + g * Group, Group) == 0);
+                    constexpr std::size_t runs = Group / quant::activation_matrix<Group>::run;
+                    CHECK(std::memcmp(a.residual_sums + c * a.sum_stride + g * runs, column.residual_sums + g * runs,
+                                      runs * sizeof(std::int16_t)) == 0);
+                }
+            }
+        });
+        return residuals;
+    };
+    constexpr std::integral_constant<std::size_t, 32> by_32;
+    constexpr std::integral_constant<std::size_t, 256> by_256;
+    const auto nothing = [](std::vector<float>&) {};
+    const auto outliers = [](std::vector<float>& x) {
+        for (std::size_t i = 0; i < x.size(); i += 601) x[i] *= 40.0f;
+    };
+    for (const std::size_t k : {32, 96, 576, 2048}) {
+        check(by_32, k, nothing);
+        CHECK((k < 100 || check(by_32, k, outliers) > 0));
+    }
+    for (const std::size_t k : {256, 1536}) {
+        check(by_256, k, nothing);
+        CHECK((k < 1000 || check(by_256, k, outliers) > 0));
+    }
+    const auto special = [](std::vector<float>& x) {
+        const float infinity = std::numeric_limits<float>::infinity();
+        std::fill_n(x.begin(), 300, 0.0f);
+        std::fill_n(x.begin() + 600, 40, -0.0f);
+        x[700] = 1e-38f;          // with zeros around: a scale that would be subnormal
+        x[1300] = infinity;
+        x[1700] = std::nanf("");
+        x[1900] = 3e38f;
+        x[2000] = 127.0f;         // ties: d = 1
+        for (std::size_t i = 2016; i < 2048; ++i) x[i] = static_cast<float>(i) - 2031.5f;
+        x[2016] = 127.0f;
+        std::fill_n(x.begin() + 640, 64, 0.0f);
+        x[650] = -1e-38f;
+    };
+    check(by_32, 1024, special);
+    check(by_256, 1024, special);
 }

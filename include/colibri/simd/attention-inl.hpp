@@ -4,7 +4,7 @@
 inline constexpr std::size_t kHeadTile = kParts == 1 ? 4 : 2;
 inline constexpr std::size_t kPieceTile = kParts == 1 ? 4 : kParts == 2 ? 2 : 1;
 
-/// Scores of kHeads query heads against all keys: partial sums by element mod 16, added as a tree, then scaled.
+/// Scores of kHeads query heads (one, unless the width is a multiple of 16) against all keys: partial sums by element mod 16, added as a tree, then scaled.
 template <class Format, std::size_t kHeads>
 COLIBRI_KERNEL void ScoreHeads(const head_rows& keys, const float* queries, std::size_t query_stride, float scale, float* scores,
                                std::size_t score_stride) {
@@ -19,11 +19,8 @@ COLIBRI_KERNEL void ScoreHeads(const head_rows& keys, const float* queries, std:
                 sums[h] = Fma(key, Load(queries + h * query_stride + d), sums[h]);
             }
         }
-        if (whole < keys.width) {
-            const Floats key = KvTail<Format>(row, whole, keys.width);
-            COLIBRI_UNROLL for (std::size_t h = 0; h < kHeads; ++h) {
-                sums[h] = Fma(key, LoadSome(queries + h * query_stride + whole, keys.width - whole), sums[h]);
-            }
+        if (kHeads == 1 && whole < keys.width) {
+            sums[0] = Fma(KvTail<Format>(row, whole, keys.width), LoadSome(queries + whole, keys.width - whole), sums[0]);
         }
         COLIBRI_UNROLL for (std::size_t h = 0; h < kHeads; ++h) scores[h * score_stride + j] = Rounded(Sum(sums[h]) * scale);
     }
@@ -33,7 +30,7 @@ template <class Format>
 COLIBRI_ENTRY void Scores(const head_rows& keys, const float* queries, std::size_t query_stride, std::size_t heads, float scale,
                             float* scores, std::size_t score_stride) {
     std::size_t h = 0;
-    for (; h + kHeadTile <= heads; h += kHeadTile) {
+    for (; keys.width % 16 == 0 && h + kHeadTile <= heads; h += kHeadTile) {
         ScoreHeads<Format, kHeadTile>(keys, queries + h * query_stride, query_stride, scale, scores + h * score_stride, score_stride);
     }
     for (; h < heads; ++h) {
@@ -63,6 +60,17 @@ COLIBRI_KERNEL void SumPieces(const head_rows& values, std::size_t d, const floa
     }
 }
 
+/// The last width % 16 elements.
+template <class Format>
+COLIBRI_KERNEL void SumTail(const head_rows& values, const float* weights, float* out) {
+    const std::size_t d = values.width / 16 * 16;
+    Floats sum = Zero();
+    for (std::size_t j = 0; j < values.count; ++j) {
+        sum = Fma(Set(weights[j]), KvTail<Format>(values.rows + j * values.row_bytes, d, values.width), sum);
+    }
+    StoreSome(sum, out + d, values.width - d);
+}
+
 template <class Format, std::size_t kHeads>
 COLIBRI_KERNEL void SumHeads(const head_rows& values, const float* weights, std::size_t weight_stride, float* out,
                              std::size_t out_stride) {
@@ -71,15 +79,6 @@ COLIBRI_KERNEL void SumHeads(const head_rows& values, const float* weights, std:
         SumPieces<Format, kHeads, kPieceTile>(values, d, weights, weight_stride, out, out_stride);
     }
     for (; d + 16 <= values.width; d += 16) SumPieces<Format, kHeads, 1>(values, d, weights, weight_stride, out, out_stride);
-    if (d == values.width) return;
-    for (std::size_t h = 0; h < kHeads; ++h) {
-        Floats sum = Zero();
-        for (std::size_t j = 0; j < values.count; ++j) {
-            const Floats value = KvTail<Format>(values.rows + j * values.row_bytes, d, values.width);
-            sum = Fma(Set(weights[h * weight_stride + j]), value, sum);
-        }
-        StoreSome(sum, out + h * out_stride + d, values.width - d);
-    }
 }
 
 template <class Format>
@@ -92,4 +91,6 @@ COLIBRI_ENTRY void Accumulate(const head_rows& values, const float* weights, std
     for (; h < heads; ++h) {
         SumHeads<Format, 1>(values, weights + h * weight_stride, weight_stride, out + h * out_stride, out_stride);
     }
+    if (values.width % 16 == 0) return;
+    for (h = 0; h < heads; ++h) SumTail<Format>(values, weights + h * weight_stride, out + h * out_stride);
 }

@@ -19,8 +19,7 @@ COLIBRI_KERNEL void FloatTile(const product_arguments& a, std::size_t r, std::si
         COLIBRI_UNROLL for (std::size_t c = 0; c < kColumns; ++c) sums[i][c] = Zero();
     }
     COLIBRI_UNROLL for (std::size_t c = 0; c < kColumns; ++c) x[c] = a.x + ColumnOf(a, j + c) * a.x_stride;
-    const std::size_t whole = a.k / 16 * 16;
-    for (std::size_t k = 0; k < whole; k += 16) {
+    for (std::size_t k = 0; k < a.k; k += 16) {
         Floats columns[kColumns];
         COLIBRI_UNROLL for (std::size_t c = 0; c < kColumns; ++c) columns[c] = Load(x[c] + k);
         COLIBRI_UNROLL for (std::size_t i = 0; i < kRows; ++i) {
@@ -28,29 +27,35 @@ COLIBRI_KERNEL void FloatTile(const product_arguments& a, std::size_t r, std::si
             COLIBRI_UNROLL for (std::size_t c = 0; c < kColumns; ++c) sums[i][c] = Fma(w, columns[c], sums[i][c]);
         }
     }
-    if (whole < a.k) {
-        COLIBRI_UNROLL for (std::size_t i = 0; i < kRows; ++i) {
-            const Floats w = KvTail<Format>(rows[i], whole, a.k);
-            COLIBRI_UNROLL for (std::size_t c = 0; c < kColumns; ++c) {
-                sums[i][c] = Fma(w, LoadSome(x[c] + whole, a.k - whole), sums[i][c]);
-            }
-        }
-    }
     COLIBRI_UNROLL for (std::size_t i = 0; i < kRows; ++i) {
         COLIBRI_UNROLL for (std::size_t c = 0; c < kColumns; ++c) a.out[(j + c) * a.out_stride + r + i] = Sum(sums[i][c]);
     }
 }
 
-template <class Format, std::size_t kRows>
-COLIBRI_KERNEL void FloatRows(const product_arguments& a, std::size_t r) {
-    std::size_t j = 0;
-    for (; j + kFloatColumns <= a.column_count; j += kFloatColumns) FloatTile<Format, kRows, kFloatColumns>(a, r, j);
-    for (; j < a.column_count; ++j) FloatTile<Format, kRows, 1>(a, r, j);
+/// One row times one column, any k.
+template <class Format>
+COLIBRI_KERNEL void FloatDot(const product_arguments& a, std::size_t r, std::size_t j) {
+    const std::byte* row = a.weights + r * a.row_bytes;
+    const float* x = a.x + ColumnOf(a, j) * a.x_stride;
+    Floats sum = Zero();
+    for (std::size_t k = 0; k < a.k; k += 16) {
+        const std::size_t left = a.k - k;
+        if (left >= 16) sum = Fma(Format::At(row, k), Load(x + k), sum);
+        else sum = Fma(KvTail<Format>(row, k, a.k), LoadSome(x + k, left), sum);
+    }
+    a.out[j * a.out_stride + r] = Sum(sum);
 }
 
 template <class Format>
 COLIBRI_ENTRY void FloatProduct(const product_arguments& a, std::size_t row_begin, std::size_t row_end) {
-    std::size_t r = row_begin;
-    for (; r + kFloatRows <= row_end; r += kFloatRows) FloatRows<Format, kFloatRows>(a, r);
-    for (; r < row_end; ++r) FloatRows<Format, 1>(a, r);
+    const bool tiles = a.k % 16 == 0 && row_end - row_begin >= kFloatRows;
+    for (std::size_t r = row_begin; r < row_end; r += tiles ? kFloatRows : 1) {
+        std::size_t j = 0;
+        if (tiles) {
+            if (r + kFloatRows > row_end) r = row_end - kFloatRows;  // some rows twice, with the same result
+            for (; j + kFloatColumns <= a.column_count; j += kFloatColumns) FloatTile<Format, kFloatRows, kFloatColumns>(a, r, j);
+            for (; j < a.column_count; ++j) FloatTile<Format, kFloatRows, 1>(a, r, j);
+        }
+        for (; j < a.column_count; ++j) FloatDot<Format>(a, r, j);
+    }
 }

@@ -5,16 +5,15 @@
 inline constexpr std::size_t kGroupPanels = kByteParts == 1 ? 2 : 1;
 /// Vectors of rows, and columns, whose sums are kept in registers together.
 inline constexpr std::size_t kTileVectors = 2;
-inline constexpr std::size_t kTileColumns = kByteParts == 1 ? 6 : HWY_ARCH_ARM ? 4 : 3;
+inline constexpr std::size_t kTileColumns = kByteParts == 1 ? 6 : HWY_ARCH_ARM ? 4 : kByteParts == 2 ? 3 : 2;
 
-/// 256 weights of kPanels * 16 rows.
-template <std::size_t kPanels>
+/// 256 weights of a group of rows.
 struct PanelScratch {
-    alignas(64) std::uint8_t codes[64][kPanels * 64];   ///< [k / 4][row][k % 4]
-    alignas(64) float scale[8][kPanels * 16];           ///< of each block of 32; super-blocks: the first only
-    alignas(64) float minimum[8][kPanels * 16];
-    alignas(64) std::int32_t factors[16][kPanels * 16]; ///< super-blocks: the integer scale of each run of 16 or 32
-    alignas(64) std::int16_t pairs[8][kPanels * 32];    ///< super-blocks: minimums of two runs side by side
+    alignas(64) std::uint8_t codes[64][kGroupPanels * 64];   ///< [k / 4][row][k % 4]
+    alignas(64) float scale[8][kGroupPanels * 16];           ///< of each block of 32; super-blocks: the first only
+    alignas(64) float minimum[8][kGroupPanels * 16];
+    alignas(64) std::int32_t factors[16][kGroupPanels * 16]; ///< super-blocks: the integer scale of each run of 16 or 32
+    alignas(64) std::int16_t pairs[8][kGroupPanels * 32];    ///< super-blocks: minimums of two runs side by side
 };
 
 /// How a tile is computed: everything about a format that its inner loop depends on.
@@ -49,9 +48,11 @@ struct TileArguments {
     const product_arguments* product;
     std::size_t row;        ///< first row of the group
     std::size_t chunk;      ///< which 256 weights
-    std::size_t blocks;     ///< blocks of 32 in this chunk
+    std::size_t first;      ///< blocks of 32 in this chunk, from first to before end
+    std::size_t end;
     int zero;               ///< zero point of the unsigned codes
     bool minimums;
+    bool residual;          ///< multiply the residuals
 };
 
 COLIBRI_KERNEL ByteVec SpreadQuad(const std::int8_t* codes) {
@@ -67,7 +68,7 @@ COLIBRI_KERNEL void DotRun(const std::uint8_t* panel, std::size_t panel_stride, 
     COLIBRI_UNROLL for (std::size_t c = 0; c < kColumns; ++c) {
         COLIBRI_UNROLL for (std::size_t v = 0; v < kVectors; ++v) t[v][c] = hn::Set(WordTag(), start[c]);
     }
-    COLIBRI_UNROLL for (std::size_t q = 0; q < Kind::run / 4; q += Kind::adds) {
+    COLIBRI_UNROLL_TWICE for (std::size_t q = 0; q < Kind::run / 4; q += Kind::adds) {
         ByteVec w[kVectors][Kind::adds];
         COLIBRI_UNROLL for (std::size_t v = 0; v < kVectors; ++v) {
             COLIBRI_UNROLL for (std::size_t i = 0; i < Kind::adds; ++i) {
@@ -94,9 +95,10 @@ COLIBRI_KERNEL hn::Vec<FloatTag> AddScaled(hn::Vec<FloatTag> acc, hn::Vec<FloatT
 #endif
 }
 
-/// Adds one chunk of kVectors vectors of rows, from vector `first`, times columns j .. j+kColumns-1 to the results.
-template <class Kind, std::size_t kPanels, std::size_t kVectors, std::size_t kColumns>
-COLIBRI_KERNEL void Tile(const PanelScratch<kPanels>& s, const TileArguments& a, std::size_t first, std::size_t j) {
+/// Adds (blocks of) one chunk of kVectors vectors of rows, from vector `first`, times columns to the results. A chunk's residuals
+/// come after all its codes, so they are a pass of their own.
+template <class Kind, std::size_t kVectors, std::size_t kColumns>
+COLIBRI_KERNEL void Tile(const PanelScratch& s, const TileArguments& a, std::size_t first, const std::uint32_t* js) {
     const std::size_t lane = first * kLanes;
     const std::int8_t* codes[kColumns];
     const float* scales[kColumns];
@@ -104,23 +106,23 @@ COLIBRI_KERNEL void Tile(const PanelScratch<kPanels>& s, const TileArguments& a,
     float* out[kColumns];
     hn::Vec<FloatTag> acc[kVectors][kColumns];
     COLIBRI_UNROLL for (std::size_t c = 0; c < kColumns; ++c) {
-        const Column y = ColumnAt(*a.product, j + c);
-        codes[c] = y.codes + a.chunk * 256;
+        const Column y = a.residual ? ResidualAt(*a.product, js[c]) : ColumnAt(*a.product, js[c]);
+        codes[c] = y.codes + a.chunk * 256 + a.first * 32;
         scales[c] = y.scales + a.chunk * (Kind::super ? 1 : 8);
         sums[c] = y.sums + a.chunk * (Kind::super ? 16 : 8);
-        out[c] = a.product->out + (j + c) * a.product->out_stride + a.row + lane;
+        out[c] = a.product->out + js[c] * a.product->out_stride + a.row + lane;
         COLIBRI_UNROLL for (std::size_t v = 0; v < kVectors; ++v) {
-            if (a.chunk == 0) acc[v][c] = hn::Zero(FloatTag());
+            if (a.chunk == 0 && !a.residual) acc[v][c] = hn::Zero(FloatTag());
             else acc[v][c] = hn::LoadU(FloatTag(), out[c] + v * kLanes);
         }
     }
     const std::uint8_t* panel = s.codes[0] + first * kBytes;
     if constexpr (!Kind::super) {
-        for (std::size_t b = 0; b < a.blocks; ++b) {
+        for (std::size_t b = a.first; b < a.end; ++b) {
             std::int32_t start[kColumns];
             COLIBRI_UNROLL for (std::size_t c = 0; c < kColumns; ++c) start[c] = -a.zero * sums[c][b];
             WordVec t[kVectors][kColumns];
-            DotRun<Kind, kVectors, kColumns>(panel + b * 8 * kPanels * 64, kPanels * 64, codes, start, t);
+            DotRun<Kind, kVectors, kColumns>(panel + b * 8 * kGroupPanels * 64, kGroupPanels * 64, codes, start, t);
             COLIBRI_UNROLL for (std::size_t c = 0; c < kColumns; ++c) {
                 codes[c] += 32;
                 COLIBRI_UNROLL for (std::size_t v = 0; v < kVectors; ++v) {
@@ -153,7 +155,7 @@ COLIBRI_KERNEL void Tile(const PanelScratch<kPanels>& s, const TileArguments& a,
             std::int32_t start[kColumns];
             COLIBRI_UNROLL for (std::size_t c = 0; c < kColumns; ++c) start[c] = -a.zero * run_sums[c][i];
             WordVec t[kVectors][kColumns];
-            DotRun<Kind, kVectors, kColumns>(panel + i * (Kind::run / 4) * kPanels * 64, kPanels * 64, codes, start, t);
+            DotRun<Kind, kVectors, kColumns>(panel + i * (Kind::run / 4) * kGroupPanels * 64, kGroupPanels * 64, codes, start, t);
             COLIBRI_UNROLL for (std::size_t v = 0; v < kVectors; ++v) {
                 const auto factor = hn::Load(WordTag(), s.factors[i] + lane + v * kLanes);
                 COLIBRI_UNROLL for (std::size_t c = 0; c < kColumns; ++c) {
@@ -186,21 +188,39 @@ COLIBRI_KERNEL void Tile(const PanelScratch<kPanels>& s, const TileArguments& a,
     }
 }
 
+/// The tiles of `count` columns of all rows of the group.
+template <class Kind, std::size_t kColumns>
+COLIBRI_KERNEL void Tiles(const PanelScratch& s, const TileArguments& a, const std::uint32_t* js) {
+    for (std::size_t v = 0; v < kGroupPanels * kByteParts; v += kTileVectors) Tile<Kind, kTileVectors, kColumns>(s, a, v, js);
+}
+
 /// One chunk of a group of rows times all columns. Not inlined: formats of one kind share it.
-template <class Kind, std::size_t kPanels>
-__attribute__((noinline)) HWY_ATTR void AllColumns(const PanelScratch<kPanels>& s, const TileArguments& a) {
-    constexpr std::size_t vectors = kPanels * kByteParts;
-    constexpr std::size_t step = vectors < kTileVectors ? vectors : kTileVectors;
-    const std::size_t n = a.product->column_count;
-    std::size_t j = 0;
-    for (; j + kTileColumns <= n; j += kTileColumns) {
-        for (std::size_t v = 0; v < vectors; v += step) Tile<Kind, kPanels, step, kTileColumns>(s, a, v, j);
-    }
-    for (; j + 2 <= n; j += 2) {
-        for (std::size_t v = 0; v < vectors; v += step) Tile<Kind, kPanels, step, 2>(s, a, v, j);
-    }
-    for (; j < n; ++j) {
-        for (std::size_t v = 0; v < vectors; v += step) Tile<Kind, kPanels, step, 1>(s, a, v, j);
+template <class Kind>
+__attribute__((noinline)) HWY_ATTR void AllColumns(const PanelScratch& s, TileArguments a) {
+    const product_arguments& p = *a.product;
+    const std::size_t blocks = a.end;
+    std::uint32_t js[kTileColumns];
+    std::size_t count = 0;
+    // First all columns, then for each block (super-blocks: once) the columns that have a residual there.
+    for (std::size_t pass = 0; pass <= (Kind::super ? 1 : blocks); ++pass) {
+        a.residual = pass > 0;
+        if (a.residual && !Kind::super) {
+            a.first = pass - 1;
+            a.end = pass;
+        }
+        for (std::size_t j = 0; j < p.column_count; ++j) {
+            if (a.residual && (p.flags[ColumnOf(p, j) * p.flag_stride + a.chunk] >> (pass - 1) & 1) == 0) continue;
+            js[count++] = static_cast<std::uint32_t>(j);
+            if (count < kTileColumns) continue;
+            Tiles<Kind, kTileColumns>(s, a, js);
+            count = 0;
+        }
+        std::size_t done = 0;
+        if constexpr (kTileColumns > 3) {
+            for (; done + 2 <= count; done += 2) Tiles<Kind, 2>(s, a, js + done);
+        }
+        for (; done < count; ++done) Tiles<Kind, 1>(s, a, js + done);
+        count = 0;
     }
 }
 
@@ -243,9 +263,9 @@ COLIBRI_KERNEL void Halves16(const Format* const* rows, std::size_t b, std::uint
 }
 
 /// Chunk `chunk` of 16 rows into panel p. `blocks`: blocks of 32 in it.
-template <class Format, std::size_t kPanels>
+template <class Format>
 COLIBRI_KERNEL void UnpackPanel(const product_arguments& a, std::size_t row, std::size_t chunk, std::size_t blocks, std::size_t p,
-                                PanelScratch<kPanels>& s) {
+                                PanelScratch& s) {
     using C = Codes<Format>;
     const Format* rows[16];
     for (std::size_t r = 0; r < 16; ++r) {
@@ -263,7 +283,7 @@ COLIBRI_KERNEL void UnpackPanel(const product_arguments& a, std::size_t row, std
             UnpackSub<Format, 6>(rows[r + i], blocks, four[i]);
             UnpackSub<Format, 7>(rows[r + i], blocks, four[i]);
         }
-        TransposeFour(four, s.codes[0] + p * 64 + r * 4, kPanels * 64);
+        TransposeFour(four, s.codes[0] + p * 64 + r * 4, kGroupPanels * 64);
     }
     if constexpr (C::super) {
         constexpr std::size_t apart = Format::sub_size / 16;  // factors come for every 16 weights
@@ -290,15 +310,15 @@ COLIBRI_KERNEL void UnpackPanel(const product_arguments& a, std::size_t row, std
     }
 }
 
-template <class Format, std::size_t kPanels>
+template <class Format>
 COLIBRI_ENTRY void GemmGroup(const product_arguments& a, std::size_t row) {
     using C = Codes<Format>;
-    PanelScratch<kPanels> s;
+    PanelScratch s;
     for (std::size_t chunk = 0; chunk * 256 < a.k; ++chunk) {
         const std::size_t left = (a.k - chunk * 256) / 32;
         const std::size_t blocks = left < 8 ? left : 8;
-        for (std::size_t p = 0; p < kPanels; ++p) UnpackPanel<Format, kPanels>(a, row + p * 16, chunk, blocks, p, s);
-        AllColumns<TileKindOf<Format>, kPanels>(s, TileArguments{&a, row, chunk, blocks, C::zero, C::minimums});
+        for (std::size_t p = 0; p < kGroupPanels; ++p) UnpackPanel<Format>(a, row + p * 16, chunk, blocks, p, s);
+        AllColumns<TileKindOf<Format>>(s, TileArguments{&a, row, chunk, 0, blocks, C::zero, C::minimums, false});
     }
 }
 
@@ -307,13 +327,12 @@ inline constexpr std::size_t kGemmColumns = 4;
 
 template <class Format>
 COLIBRI_ENTRY void CodeProduct(const product_arguments& a, std::size_t row_begin, std::size_t row_end) {
-    std::size_t r = row_begin;
-    if (a.column_count >= kGemmColumns) {
-        for (; r + kGroupPanels * 16 <= row_end; r += kGroupPanels * 16) GemmGroup<Format, kGroupPanels>(a, r);
-        if constexpr (kGroupPanels > 1) {
-            for (; r + 16 <= row_end; r += 16) GemmGroup<Format, 1>(a, r);
-        }
+    constexpr std::size_t group = kGroupPanels * 16;
+    if (a.column_count >= kGemmColumns && row_end - row_begin >= group) {
+        std::size_t r = row_begin;
+        for (; r + group <= row_end; r += group) GemmGroup<Format>(a, r);
+        if (r < row_end) GemmGroup<Format>(a, row_end - group);  // some rows twice, with the same result
+        return;
     }
-    if (r == row_end) return;
-    for (std::size_t j = 0; j < a.column_count; ++j) GemvRows<Format>(a, r, row_end, j);
+    for (std::size_t j = 0; j < a.column_count; ++j) GemvRows<Format>(a, row_begin, row_end, j);
 }

@@ -60,6 +60,9 @@ inline constexpr std::size_t kv_slots = 5;       ///< f32, f16, bf16, q8_0, q4_0
 struct kernel_table {
     using product_fn = void (*)(const product_arguments&, std::size_t row_begin, std::size_t row_end);
     using quantise_fn = void (*)(const float* x, std::size_t k, std::int8_t* codes, float* scales, std::int16_t* sums);
+    using residual_fn = void (*)(const float* x, std::size_t k, const std::int8_t* codes, const float* scales,
+                                 std::int8_t* residual_codes, float* residual_scales, std::int16_t* residual_sums,
+                                 std::uint8_t* flags);
     using scores_fn = void (*)(const head_rows& keys, const float* queries, std::size_t query_stride, std::size_t heads,
                                float scale, float* scores, std::size_t score_stride);
     using accumulate_fn = void (*)(const head_rows& values, const float* weights, std::size_t weight_stride, std::size_t heads,
@@ -69,6 +72,8 @@ struct kernel_table {
     product_fn product[format_slots];
     quantise_fn quantise_32;
     quantise_fn quantise_256;
+    residual_fn residuals_32;
+    residual_fn residuals_256;
 
     void (*rms_norm)(const float* x, const float* weight, float* out, std::size_t n, float epsilon);
     void (*softmax)(const float* x, float* out, std::size_t n);

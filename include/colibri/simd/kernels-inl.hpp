@@ -18,8 +18,10 @@
 // (163 against 307 Gop/s on Zen 4).
 #if defined(__clang__)
 #define COLIBRI_UNROLL _Pragma("clang loop unroll(full)")
+#define COLIBRI_UNROLL_TWICE _Pragma("clang loop unroll_count(2)")
 #else
 #define COLIBRI_UNROLL _Pragma("GCC unroll 16")
+#define COLIBRI_UNROLL_TWICE _Pragma("GCC unroll 2")
 #endif
 
 #if !COLIBRI_PLAIN_TARGET
@@ -42,6 +44,7 @@ using namespace COLIBRI_BASE_TARGET;
 #include "colibri/simd/kv_formats-inl.hpp"
 #include "colibri/simd/attention-inl.hpp"
 #include "colibri/simd/float_product-inl.hpp"
+#include "colibri/simd/quantise-inl.hpp"
 #endif
 
 #if COLIBRI_PLAIN_TARGET
@@ -64,3 +67,4 @@ HWY_AFTER_NAMESPACE();
 #undef COLIBRI_KERNEL
 #undef COLIBRI_ENTRY
 #undef COLIBRI_UNROLL
+#undef COLIBRI_UNROLL_TWICE

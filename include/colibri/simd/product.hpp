@@ -60,7 +60,7 @@ public:
 private:
     template <std::size_t Group>
     void quantise(quant::activation_matrix<Group>& matrix, std::byte* memory, kernel_table::quantise_fn kernel,
-                  thread_pool& pool) noexcept;
+                  kernel_table::residual_fn residuals, thread_pool& pool) noexcept;
 
     template <std::size_t Group>
     static void describe(const quant::activation_matrix<Group>& matrix, product_arguments& arguments) noexcept {
@@ -202,7 +202,7 @@ inline result<activations> activations::make(std::size_t max_columns, std::size_
 
 template <std::size_t Group>
 void activations::quantise(quant::activation_matrix<Group>& matrix, std::byte* memory, kernel_table::quantise_fn kernel,
-                           thread_pool& pool) noexcept {
+                           kernel_table::residual_fn residuals, thread_pool& pool) noexcept {
     matrix = quant::activation_matrix<Group>::over(memory, k_, columns_);
     // Pieces of at most 1024 values, so that one long column is shared too; the last piece of a column pads its codes.
     constexpr std::size_t piece = 1024;
@@ -217,18 +217,24 @@ void activations::quantise(quant::activation_matrix<Group>& matrix, std::byte* m
             if (from + n == k_) std::fill(matrix.column_codes(column) + k_, matrix.column_codes(column) + matrix.code_stride(k_), std::int8_t{0});
         }
     });
+    // Residuals come when all scales of a column are known.
     pool.for_chunks(columns_, 1, [&](std::size_t begin, std::size_t end, unsigned) {
-        for (std::size_t column = begin; column < end; ++column) quant::add_residuals(x_ + column * stride_, matrix, column);
+        for (std::size_t c = begin; c < end; ++c) {
+            const std::size_t first_code = c * matrix.code_stride(k_);
+            residuals(x_ + c * stride_, k_, matrix.column_codes(c), matrix.column_scales(c), matrix.residual_codes + first_code,
+                      matrix.residual_scales + c * (k_ / Group), matrix.residual_sums + c * (k_ / matrix.run),
+                      matrix.column_flags(c));
+        }
     });
 }
 
 inline void activations::prepare(dtype type, thread_pool& pool) noexcept {
     const std::size_t group = detail::group_of(type);
     if (group == 32 && !has_32_) {
-        quantise(matrix_32_, memory_32_.data(), detail::kernels().quantise_32, pool);
+        quantise(matrix_32_, memory_32_.data(), detail::kernels().quantise_32, detail::kernels().residuals_32, pool);
         has_32_ = true;
     } else if (group == 256 && !has_256_) {
-        quantise(matrix_256_, memory_256_.data(), detail::kernels().quantise_256, pool);
+        quantise(matrix_256_, memory_256_.data(), detail::kernels().quantise_256, detail::kernels().residuals_256, pool);
         has_256_ = true;
     }
 }

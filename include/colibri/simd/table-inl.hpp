@@ -13,8 +13,10 @@ constexpr kernel_table MakeTable(quant::format_list<Formats...>) {
     kernel_table t{};
     std::size_t slot = 0;
     ((t.product[slot++] = ProductOf<Formats>()), ...);
-    t.quantise_32 = &quant::quantise_activations<32>;
-    t.quantise_256 = &quant::quantise_activations<256>;
+    t.quantise_32 = &Quantise<32>;
+    t.quantise_256 = &Quantise<256>;
+    t.residuals_32 = &Residuals<32>;
+    t.residuals_256 = &Residuals<256>;
     t.rms_norm = &RmsNorm;
     t.softmax = &Softmax;
     t.rope_interleaved = &RopeInterleaved;

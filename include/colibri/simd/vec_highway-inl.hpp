@@ -195,20 +195,30 @@ COLIBRI_KERNEL void StoreF16(Floats a, std::uint16_t* p) {
 }
 #endif
 
+COLIBRI_KERNEL Ints Max(Ints a, Ints b) {
+    COLIBRI_EACH a.v[i] = hn::Max(a.v[i], b.v[i]);
+    return a;
+}
+/// Lanes are within -128..127.
+COLIBRI_KERNEL void StoreI8(Ints a, std::int8_t* p) {
+    const hn::Rebind<std::int8_t, FloatTag> d8;
+    COLIBRI_EACH hn::StoreU(hn::DemoteTo(d8, a.v[i]), d8, p + i * kLanes);
+}
+
 /// Lanes 8 apart, then 4 apart, combined: what is left of 16 lanes fits one 128-bit vector.
-template <class Combine>
-COLIBRI_KERNEL hn::Vec<hn::CappedTag<float, 4>> FoldTo4(Floats a, Combine combine) {
+template <class T, class V, class Combine>
+COLIBRI_KERNEL hn::Vec<hn::CappedTag<T, 4>> FoldTo4(const V (&a)[kParts], Combine combine) {
 #if HWY_MAX_BYTES >= 64
-    const hn::CappedTag<float, 8> d8;
-    const auto half = combine(hn::LowerHalf(d8, a.v[0]), hn::UpperHalf(d8, a.v[0]));
+    const hn::CappedTag<T, 8> d8;
+    const auto half = combine(hn::LowerHalf(d8, a[0]), hn::UpperHalf(d8, a[0]));
 #elif HWY_MAX_BYTES == 32
-    const auto half = combine(a.v[0], a.v[1]);
+    const auto half = combine(a[0], a[1]);
 #endif
 #if HWY_MAX_BYTES >= 32
-    const hn::CappedTag<float, 4> d4;
+    const hn::CappedTag<T, 4> d4;
     return combine(hn::LowerHalf(d4, half), hn::UpperHalf(d4, half));
 #else
-    return combine(combine(a.v[0], a.v[2]), combine(a.v[1], a.v[3]));
+    return combine(combine(a[0], a[2]), combine(a[1], a[3]));
 #endif
 }
 struct AddVectors {
@@ -226,12 +236,18 @@ struct MaxVectors {
 
 /// Sum as a fixed tree: lanes 8, then 4, 2, 1 apart.
 COLIBRI_KERNEL float Sum(Floats a) {
-    auto four = FoldTo4(a, AddVectors());
+    auto four = FoldTo4<float>(a.v, AddVectors());
     four = hn::Add(four, hn::Shuffle1032(four));
     return hn::GetLane(hn::Add(four, hn::Shuffle2301(four)));
 }
 COLIBRI_KERNEL float MaxLane(Floats a) {
-    auto four = FoldTo4(a, MaxVectors());
+    auto four = FoldTo4<float>(a.v, MaxVectors());
+    four = hn::Max(four, hn::Shuffle1032(four));
+    return hn::GetLane(hn::Max(four, hn::Shuffle2301(four)));
+}
+
+COLIBRI_KERNEL std::int32_t MaxLane(Ints a) {
+    auto four = FoldTo4<std::int32_t>(a.v, MaxVectors());
     four = hn::Max(four, hn::Shuffle1032(four));
     return hn::GetLane(hn::Max(four, hn::Shuffle2301(four)));
 }

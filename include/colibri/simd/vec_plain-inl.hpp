@@ -143,6 +143,24 @@ COLIBRI_KERNEL Ints ShiftRight(Ints a) {
     return a;
 }
 
+COLIBRI_KERNEL Ints Max(Ints a, Ints b) {
+    COLIBRI_EACH a.v[i] = a.v[i] > b.v[i] ? a.v[i] : b.v[i];
+    return a;
+}
+COLIBRI_KERNEL std::int32_t MaxLane(Ints a) {
+    std::int32_t lanes[16];
+    __builtin_memcpy(lanes, &a, sizeof a);
+    std::int32_t top = lanes[0];
+    COLIBRI_EACH_LANE top = lanes[i] > top ? lanes[i] : top;
+    return top;
+}
+/// Lanes are within -128..127.
+COLIBRI_KERNEL void StoreI8(Ints a, std::int8_t* p) {
+    std::int32_t lanes[16];
+    __builtin_memcpy(lanes, &a, sizeof a);
+    COLIBRI_EACH_LANE p[i] = static_cast<std::int8_t>(lanes[i]);
+}
+
 /// Sum as a fixed tree: lanes 8, then 4, 2, 1 apart.
 COLIBRI_KERNEL float Sum(Floats a) {
     const PlainFloats four = (a.v[0] + a.v[2]) + (a.v[1] + a.v[3]);
