@@ -28,6 +28,7 @@ struct chat_options {
     kv_type cache_k = kv_type::f16;
     kv_type cache_v = kv_type::f16;
     std::string system = {};               ///< system message; empty: none
+    std::string template_name = {};        ///< a built-in template in place of the file's (see chat_template::named)
     std::string template_source = {};      ///< Jinja text in place of the file's template
     sampling::params sampling = {};        ///< goes before what the file recommends
     std::uint32_t max_tokens = 0;          ///< per answer; 0: until the model ends or the context is full
@@ -44,7 +45,7 @@ public:
     explicit chat(model m, const chat_options& options = {}) : chat(open(std::move(m), options).value()) {}
 
     /// Parses the template, plans and allocates the session. A model without a template gets a plain form ("User: ...").
-    /// Errors: template_syntax, those of session::make and sampling::resolve.
+    /// Errors: template_syntax, not_found (no built-in template of that name), those of session::make and sampling::resolve.
     [[nodiscard]] static inline result<chat> open(model m, const chat_options& options = {});
 
     /// Adds a user's message and answers it. If the prompt can't be evaluated (the answer's first `next` tells why), the message is
@@ -199,13 +200,14 @@ inline result<chat> chat::open(model m, const chat_options& options) {
     const auto& meta = m.meta();
     bool has_template = true;
     std::string source = options.template_source;
-    if (source.empty()) {
+    if (source.empty() && options.template_name.empty()) {
         auto own = meta.get_or<std::string>("tokenizer.chat_template", {});
         if (!own) return std::move(own).error();
         source = *std::move(own);
         has_template = !source.empty();
     }
-    auto parsed = has_template ? chat_template::parse(std::move(source)) : chat_template::named("plain");
+    auto parsed = !source.empty() ? chat_template::parse(std::move(source))
+                                  : chat_template::named(has_template ? options.template_name : std::string(plain_template));
     if (!parsed) return std::move(parsed).error();
 
     session_options wanted;

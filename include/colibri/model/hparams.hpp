@@ -154,19 +154,20 @@ private:
     read.count("context_length", h.trained_context, std::uint64_t{1} << 31);
     h.kv_heads = h.heads;
     read.optional_count("attention.head_count_kv", h.kv_heads, 65536, 1);
-    read.optional_count("expert_count", h.experts, 65536);
-    read.optional_count("expert_used_count", h.experts_used, 65536);
+    constexpr std::uint32_t most_experts = 65536;
+    read.optional_count("expert_count", h.experts, ~std::uint32_t{0});
+    read.optional_count("expert_used_count", h.experts_used, ~std::uint32_t{0});
     read.optional_count("attention.sliding_window", h.window, std::uint64_t{1} << 31);
     read.optional_number("attention.layer_norm_rms_epsilon", h.norm_epsilon, 0.0, 1.0);
     if (read.failed()) return std::move(read).problem();
 
     if (h.heads % h.kv_heads != 0) {
-        return error{errc::bad_value, concat(quoted(read.key("attention.head_count")), " is ", h.heads,
-                                             ", which is not a multiple of the ", h.kv_heads, " key/value heads")};
+        return error{errc::bad_value, concat(quoted(read.key("attention.head_count")), " is ", h.heads, ", which is not a multiple of ",
+                                             quoted(read.key("attention.head_count_kv")), ", ", h.kv_heads, "; the file is damaged")};
     }
     if (meta.find(read.key("attention.key_length")) == nullptr && h.hidden % h.heads != 0) {
-        return error{errc::bad_value, concat(quoted(read.key("embedding_length")), " is ", h.hidden,
-                                             ", which is not a multiple of the ", h.heads, " heads")};
+        return error{errc::bad_value, concat(quoted(read.key("embedding_length")), " is ", h.hidden, ", which is not a multiple of ",
+                                             quoted(read.key("attention.head_count")), ", ", h.heads, "; the file is damaged")};
     }
     h.head_k = h.hidden / h.heads;
     read.optional_count("attention.key_length", h.head_k, 65536, 1);
@@ -204,11 +205,11 @@ private:
 
     if (h.rope_dimensions > h.head_k || h.rope_dimensions % 2 != 0) {
         return error{errc::bad_value, concat(quoted(read.key("rope.dimension_count")), " is ", h.rope_dimensions,
-                                             "; it must be even and at most the head size ", h.head_k)};
+                                             "; it must be even and at most the head size ", h.head_k, " (", quoted(read.key("attention.key_length")), ")")};
     }
-    if (h.experts > 0 && (h.experts_used == 0 || h.experts_used > h.experts)) {
-        return error{errc::bad_value, concat(quoted(read.key("expert_used_count")), " is ", h.experts_used, " of ", h.experts,
-                                             " experts; it must be 1 to all of them")};
+    if (h.experts > most_experts || (h.experts > 0 && (h.experts_used == 0 || h.experts_used > h.experts))) {
+        return error{errc::bad_value, concat(quoted(read.key("expert_used_count")), " is ", h.experts_used, " of ", h.experts, " in ",
+                                             quoted(read.key("expert_count")), "; it must be 1 to all of at most ", most_experts)};
     }
     if (h.scaling == rope_scaling::yarn && h.scaling_original_context == 0) h.scaling_original_context = h.trained_context;
     return h;

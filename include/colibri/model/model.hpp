@@ -76,7 +76,12 @@ inline result<model> model::open(const std::filesystem::path& path, const model_
     const std::string context = escaped(path.string());
     // A file without tensors goes on: what it lacks is named below.
     if (gguf::kind_of(*file) != gguf::file_kind::vocabulary) {
-        if (auto ok = gguf::require_model(*file); !ok) return std::move(ok).error();
+        if (auto ok = gguf::require_model(*file); !ok) {
+            auto e = std::move(ok).error();
+            const auto named = file->meta().get_or<std::string>("general.architecture", {}).value_or(std::string());
+            if (!named.empty()) e.message += concat(" (general.architecture is ", quoted(named, 64), ")");
+            return e;
+        }
     }
     auto s = std::make_shared<state>(*std::move(file));
     s->path = path;

@@ -97,8 +97,9 @@ private:
     const gguf::tensor_info* find(const std::string& name, bool required) {
         const auto* info = file_.find(name);
         if (info == nullptr && required) {
-            fail({errc::missing_tensor, concat("the file has no tensor ", quoted(name), ", which this architecture needs; it is "
-                                               "incomplete or of an older layout: get or convert it again")});
+            fail({errc::missing_tensor, concat("the file has no tensor ", quoted(name), ", which this architecture needs",
+                                               name.starts_with("blk.") ? concat(" for the layers in ", key("block_count")) : "",
+                                               "; it is incomplete or of an older layout: get or convert it again")});
         }
         return info;
     }
@@ -106,8 +107,18 @@ private:
     void wrong_shape(const gguf::tensor_info& info, const std::string& wanted) {
         std::string shape;
         for (unsigned i = 0; i < info.n_dims; ++i) shape += concat(i == 0 ? "" : " x ", info.dims[i]);
-        fail({errc::bad_shape, concat("tensor ", quoted(info.name), " has the shape ", shape, " where the metadata ask for ", wanted,
-                                      "; the file is damaged")});
+        const bool attention = info.name.find(".attn_") != std::string::npos;
+        const bool feed_forward = info.name.find(".ffn_") != std::string::npos;
+        const std::string keys = attention ? concat(" (", key("attention.head_count"), ", ", key("attention.head_count_kv"), ", ",
+                                                    key("attention.key_length"), ", ", key("attention.value_length"), ")")
+                                 : feed_forward ? concat(" (", key("embedding_length"), ", ", key("feed_forward_length"), ")")
+                                                : concat(" (", key("embedding_length"), ")");
+        fail({errc::bad_shape, concat("tensor ", quoted(info.name), " has the shape ", shape, " where the metadata", keys,
+                                      " ask for ", wanted, "; the file is damaged")});
+    }
+
+    [[nodiscard]] std::string key(std::string_view suffix) const {
+        return quoted(concat(file_.meta().get_or<std::string>("general.architecture", {}).value_or(std::string()), ".", suffix));
     }
 
     const gguf::file& file_;
