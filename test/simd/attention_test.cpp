@@ -176,7 +176,7 @@ TEST_CASE("scores and weighted sums follow their canonical order for all formats
 TEST_CASE("attention agrees with double precision and has the same bits on all fused targets") {
     for (const auto k : kv_formats) {
         const auto v = k == dtype::q4_0 ? dtype::f16 : k;
-        for (const std::size_t count : {1, 17, 256, 257, 600}) {
+        for (const std::size_t count : std::initializer_list<std::size_t>{1, 17, 256, 257, 600}) {
             for (const float softcap : {0.0f, 5.0f}) {
                 INFO(name(k), " count=", count, " softcap=", softcap);
                 const rows keys(k, count, 64, 6);

@@ -231,7 +231,7 @@ TEST_CASE("softmax sums to one, survives large values, agrees on fused targets")
 }
 
 TEST_CASE("rope turns pairs, leaves the rest, and rounds as documented") {
-    for (const std::size_t rotated : {2, 8, 32, 34, 64, 80, 128}) {
+    for (const std::size_t rotated : std::initializer_list<std::size_t>{2, 8, 32, 34, 64, 80, 128}) {
         const std::size_t n = rotated + 6;
         const std::size_t pairs = rotated / 2;
         const auto x = numbers(n, 9);

@@ -144,12 +144,12 @@ void check_format(std::size_t k, std::size_t rows, std::size_t columns, unsigned
 TEST_CASE("products of every format equal the scalar reference on every target") {
     quant::for_each_format(quant::weight_formats{}, [&]<class F>(std::type_identity<F>) {
         if (F::block_size <= 32) {
-            for (const std::size_t k : {32, 96, 576, 640}) check_format<F>(k, 21, 1, 1);
+            for (const std::size_t k : std::initializer_list<std::size_t>{32, 96, 576, 640}) check_format<F>(k, 21, 1, 1);
             check_format<F>(576, 37, 9, 2);
             check_format<F>(160, 3, 2, 1);
         }
         if (F::block_size == 1) {
-            for (const std::size_t k : {1, 7, 17, 50}) check_format<F>(k, 5, 3, 1);
+            for (const std::size_t k : std::initializer_list<std::size_t>{1, 7, 17, 50}) check_format<F>(k, 5, 3, 1);
         }
         check_format<F>(256, 64, 1, 2);
         check_format<F>(768, 50, 7, 2);
@@ -269,11 +269,11 @@ TEST_CASE("activations are quantised to the bytes of the scalar reference") {
     const auto outliers = [](std::vector<float>& x) {
         for (std::size_t i = 0; i < x.size(); i += 601) x[i] *= 40.0f;
     };
-    for (const std::size_t k : {32, 96, 576, 2048}) {
+    for (const std::size_t k : std::initializer_list<std::size_t>{32, 96, 576, 2048}) {
         check(by_32, k, nothing);
         CHECK((k < 100 || check(by_32, k, outliers) > 0));
     }
-    for (const std::size_t k : {256, 1536}) {
+    for (const std::size_t k : std::initializer_list<std::size_t>{256, 1536}) {
         check(by_256, k, nothing);
         CHECK((k < 1000 || check(by_256, k, outliers) > 0));
     }

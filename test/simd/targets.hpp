@@ -3,7 +3,9 @@
 
 #include <doctest/doctest.h>
 
+#include <functional>
 #include <iostream>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -14,19 +16,21 @@ namespace test {
 /// Whether a target computes with fused multiply-adds, so that its bits are those of the scalar references.
 inline bool is_fused(std::string_view target) { return target != "sse4" && target != "baseline"; }
 
-/// Calls check() with each target forced in turn and goes back to the best one.
+/// Tells once that a target is left out.
+inline void report_not_run(const colibri::simd::target_info& target) {
+    static std::set<std::string, std::less<>> told;
+    if (!told.emplace(target.name).second) return;
+    std::cout << "simd: " << target.name << ": not run (" << (target.compiled ? "this CPU can't" : "not compiled") << ")\n";
+}
+
+/// Calls check(name) with each target forced in turn and goes back to the best one.
 template <class Check>
 void on_every_target(Check&& check) {
     int ran = 0;
     std::string best;
     for (const auto& target : colibri::simd::targets()) {
         if (!target.compiled || !target.runnable) {
-            static std::string told;
-            const std::string name(target.name);
-            if (told.find(name + ";") == std::string::npos) {
-                told += name + ";";
-                std::cout << "simd: " << name << ": not run (" << (target.compiled ? "this CPU can't" : "not compiled") << ")\n";
-            }
+            report_not_run(target);
             continue;
         }
         if (best.empty()) best = target.name;

@@ -16,6 +16,10 @@
 
 #if !defined(COLIBRI_EXTERN_KERNELS) || defined(COLIBRI_IMPLEMENT_KERNELS)
 
+// Highway 1.0.3 can't be compiled for a CPU with everything that its AVX3_DL means unless it is asked for that target.
+#if defined(__AVX512VBMI2__) && !defined(HWY_WANT_AVX3_DL)
+#define HWY_WANT_AVX3_DL
+#endif
 #include <hwy/detect_targets.h>
 
 #if defined(HIGHWAY_HWY_FOREACH_TARGET_H_) && defined(HWY_ONCE) && !HWY_ONCE

@@ -8,9 +8,9 @@ struct ExpParts {
     Floats rest_power;
 };
 COLIBRI_KERNEL ExpParts SplitExp(Floats x) {
-    // Adding 1.5 * 2^23 rounds to an integer, which then stands in the low bits.
+    // Adding 1.5 * 2^23 rounds to an integer, which then stands in the low bits. Rounded: -ffast-math would cancel magic.
     const Floats magic = Set(0x1.8p23f);
-    const Floats shifted = Fma(x, Set(0x1.715476p0f), magic);
+    const Floats shifted = Rounded(Fma(x, Set(0x1.715476p0f), magic));
     const Floats n = Sub(shifted, magic);
     // ln 2 in two parts; the product of n and the first one, with 15 bits, is exact.
     Floats r = Fma(n, Set(-0x1.62e4p-1f), x);

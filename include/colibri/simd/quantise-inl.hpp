@@ -17,10 +17,10 @@ COLIBRI_KERNEL float QuantiseGroup(const float* x, std::int8_t* codes, std::int1
         return finite ? 0.0f : __builtin_nanf("");
     }
     const Floats inverse = Set(1.0f / d);
-    const Floats magic = Set(0x1.8p23f);  // rounds to an integer, which then stands in the low bits
+    const Floats magic = Set(0x1.8p23f);  // see SplitExp
     for (std::size_t i = 0; i < kGroup; i += 32) {
-        const Floats first = Add(Mul(Load(x + i), inverse), magic);
-        const Floats second = Add(Mul(Load(x + i + 16), inverse), magic);
+        const Floats first = Rounded(Add(Mul(Load(x + i), inverse), magic));
+        const Floats second = Rounded(Add(Mul(Load(x + i + 16), inverse), magic));
         StoreI8(Sub(Bits(first), Bits(magic)), codes + i);
         StoreI8(Sub(Bits(second), Bits(magic)), codes + i + 16);
         // Sums of small whole numbers are exact as floats.
