@@ -19,7 +19,7 @@ namespace colibri::gguf {
 /// What `read_container` may take.
 struct container_limits {
     /// Header bytes at most; the largest published ones (262,144 tokens with merges) have about 20 MB.
-    std::uint64_t header_bytes = std::uint64_t{256} << 20;
+    std::uint64_t header_bytes = std::uint64_t{128} << 20;
 };
 
 /// Reads and checks everything before the tensor data, and that the data is all there. Every count, length, offset and

@@ -186,16 +186,20 @@ template <class Reader>
                  concat(what, " ", count, " is more than the ", in.remaining(), " bytes left can hold"), at};
 }
 
-/// Reads the text length and refuses one that isn't there.
+/// The same of a text's length, which is never called an overflow.
 template <class Reader>
-[[nodiscard]] result<std::uint64_t> read_length(Reader& in, std::string_view what) {
+[[nodiscard]] error refused_length(const Reader& in, std::uint64_t length, std::uint64_t at) {
+    auto e = too_many(in, "the text length", length, at);
+    if (e.code == errc::overflow) e.code = errc::bad_count;
+    return e;
+}
+
+/// Reads the length of a text and refuses one that isn't there.
+template <class Reader>
+[[nodiscard]] result<std::uint64_t> read_length(Reader& in) {
     const std::uint64_t at = in.offset();
-    auto length = in.template read<std::uint64_t>(what);
-    if (length && *length > in.remaining()) {
-        auto e = too_many(in, what, *length, at);
-        if (e.code == errc::overflow) e.code = errc::bad_count;
-        return e;
-    }
+    auto length = in.template read<std::uint64_t>("the text length");
+    if (length && *length > in.remaining()) return refused_length(in, *length, at);
     return length;
 }
 
@@ -228,6 +232,7 @@ template <class Reader>
                                 : element == value_type::array ? 12
                                                                : fixed_bytes(element);
     if (*count > in.remaining() / least) return too_many(in, "the array length", *count, count_at);
+    if (auto ok = in.need(*count * least, "an array"); !ok) return std::move(ok).error();
     return std::pair{element, *count};
 }
 
@@ -259,10 +264,17 @@ result<void> read_elements(Reader& in, value_type element, std::uint64_t count, 
         }
         if (starts != nullptr) starts->push_back(static_cast<std::uint32_t>(out.size()));
         if (element == value_type::string) {
-            auto length = read_length(in, "the text length");
-            if (!length) return std::move(length).error();
-            append_number(out, *length);
-            if (auto ok = in.append(out, *length, "a text"); !ok) return ok;
+            std::uint64_t length = 0;
+            if (!in.take(length)) {
+                auto got = read_length(in);
+                if (!got) return std::move(got).error();
+                length = *got;
+            } else if (length > in.remaining()) {
+                return refused_length(in, length, in.offset() - sizeof length);
+            }
+            append_number(out, length);
+            if (in.take(out, length)) continue;
+            if (auto ok = in.append(out, length, "a text"); !ok) return ok;
         } else {
             auto inner = read_array_header(in);
             if (!inner) return std::move(inner).error();
@@ -288,7 +300,7 @@ result<void> value::decode_single(Reader& in) {
         }
         return {};
     }
-    auto length = detail::read_length(in, "the text length");
+    auto length = detail::read_length(in);
     if (!length) return std::move(length).error();
     return in.append(bytes_, *length, "a text");
 }

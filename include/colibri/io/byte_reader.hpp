@@ -47,6 +47,29 @@ public:
         return out;
     }
 
+    /// The next number into `out`; false and nothing taken if it isn't there. For loops over many small things.
+    template <class T>
+    requires std::is_arithmetic_v<T>
+    [[nodiscard]] bool take(T& out) noexcept {
+        if (sizeof(T) > remaining()) return false;
+        std::memcpy(&out, bytes_.data() + position_, sizeof(T));
+        position_ += sizeof(T);
+        return true;
+    }
+    /// Appends the next `count` bytes to `out`; false and nothing taken if they aren't there.
+    [[nodiscard]] bool take(std::string& out, std::uint64_t count) {
+        if (count > remaining()) return false;
+        out.append(reinterpret_cast<const char*>(bytes_.data()) + position_, static_cast<std::size_t>(count));
+        position_ += static_cast<std::size_t>(count);
+        return true;
+    }
+
+    /// Whether `count` more bytes can be read. Errors: truncated.
+    [[nodiscard]] result<void> need(std::uint64_t count, std::string_view what) const {
+        if (count > remaining()) return detail::ends_inside(what, count, remaining(), offset());
+        return {};
+    }
+
     /// The next `count` bytes, still inside the span. Errors: truncated.
     [[nodiscard]] result<std::span<const std::byte>> bytes(std::uint64_t count, std::string_view what) {
         if (count > remaining()) return detail::ends_inside(what, count, remaining(), offset());
@@ -118,9 +141,24 @@ public:
         return {};
     }
 
-private:
-    [[nodiscard]] const std::byte* at_position() const noexcept { return window_.data() + (position_ - window_begin_); }
+    /// The next number into `out` if the window has it; false and nothing taken otherwise: `read` knows more.
+    template <class T>
+    requires std::is_arithmetic_v<T>
+    [[nodiscard]] bool take(T& out) noexcept {
+        if (sizeof(T) > window_end_ - position_ || position_ + sizeof(T) > limit_) return false;
+        std::memcpy(&out, at_position(), sizeof(T));
+        position_ += sizeof(T);
+        return true;
+    }
+    /// Appends the next `count` bytes to `out` if the window has them; false and nothing taken otherwise.
+    [[nodiscard]] bool take(std::string& out, std::uint64_t count) {
+        if (count > window_end_ - position_ || position_ + count > limit_) return false;
+        out.append(reinterpret_cast<const char*>(at_position()), static_cast<std::size_t>(count));
+        position_ += count;
+        return true;
+    }
 
+    /// Whether `count` more bytes can be read. Errors: truncated, limit.
     [[nodiscard]] result<void> need(std::uint64_t count, std::string_view what) const {
         if (count > remaining()) return detail::ends_inside(what, count, remaining(), position_);
         if (count > limit_ || position_ > limit_ - count) {
@@ -129,6 +167,9 @@ private:
         }
         return {};
     }
+
+private:
+    [[nodiscard]] const std::byte* at_position() const noexcept { return window_.data() + (position_ - window_begin_); }
 
     /// Makes the window begin at the position.
     [[nodiscard]] result<void> fill() {
