@@ -120,12 +120,7 @@ COLIBRI_ENTRY std::size_t Argmax(const float* x, std::size_t n) {
     for (std::size_t i = 0; i < n; ++i) {
         if (x[i] == top) return i;
     }
-    // NaNs, which VectorMax takes over on some targets.
-    std::size_t best = n;
-    for (std::size_t i = 0; i < n; ++i) {
-        if (x[i] == x[i] && (best == n || x[i] > x[best])) best = i;
-    }
-    return best < n ? best : 0;
+    return 0;  // nothing but NaNs
 }
 
 /// out = exp(x - top); returns the sum, in 16 lanes by index mod 16.

@@ -61,7 +61,7 @@ inline void exp(const float* x, float* out, std::size_t n) noexcept { detail::ke
 /// out = tanh(x).
 inline void tanh(const float* x, float* out, std::size_t n) noexcept { detail::kernels().tanh(x, out, n); }
 
-/// Largest value; which NaN or value comes out if there is a NaN is unspecified.
+/// Largest value; NaNs are passed over (-infinity if there is nothing else).
 [[nodiscard]] inline float max(const float* x, std::size_t n) noexcept { return detail::kernels().max(x, n); }
 
 /// Index of the largest value, the first of equals; NaNs are passed over (0 if there is nothing else).

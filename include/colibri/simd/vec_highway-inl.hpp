@@ -103,16 +103,27 @@ COLIBRI_KERNEL float Fma(float a, float b, float c) {
     return Rounded(a * b) + c;
 #endif
 }
-/// The larger; b (on ARM: NaN) if one is NaN.
+#if HWY_ARCH_X86
+/// The larger; b if one is NaN.
 COLIBRI_KERNEL Floats Max(Floats a, Floats b) {
     COLIBRI_EACH a.v[i] = hn::Max(a.v[i], b.v[i]);
     return a;
 }
-/// The smaller; b (on ARM: NaN) if one is NaN.
+/// The smaller; b if one is NaN.
 COLIBRI_KERNEL Floats Min(Floats a, Floats b) {
     COLIBRI_EACH a.v[i] = hn::Min(a.v[i], b.v[i]);
     return a;
 }
+#else
+COLIBRI_KERNEL Floats Max(Floats a, Floats b) {
+    COLIBRI_EACH a.v[i] = hn::IfThenElse(hn::Gt(a.v[i], b.v[i]), a.v[i], b.v[i]);
+    return a;
+}
+COLIBRI_KERNEL Floats Min(Floats a, Floats b) {
+    COLIBRI_EACH a.v[i] = hn::IfThenElse(hn::Lt(a.v[i], b.v[i]), a.v[i], b.v[i]);
+    return a;
+}
+#endif
 
 COLIBRI_KERNEL Ints Bits(Floats a) {
     Ints r;
