@@ -61,7 +61,7 @@ result<std::string> edit_in_external_editor(std::string_view text) {
     auto folder = std::filesystem::temp_directory_path(problem);
     if (problem) folder = "/tmp";
     temporary_file file{(folder / "colibri-message-XXXXXX.md").string()};
-    file_handle handle(::mkstemps(file.path.data(), 3));  // mode 0600
+    unique_fd handle(::mkstemps(file.path.data(), 3));  // mode 0600
     if (!handle.is_open()) return detail::system_error("write", file.path, errno);
     std::string content(text);
     if (!content.empty()) content += '\n';

@@ -32,7 +32,7 @@ result<std::string> read_whole_descriptor(int fd, std::string_view name) {
 }
 
 result<std::string> read_whole_file(const std::filesystem::path& path) {
-    const file_handle file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    const unique_fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
     if (!file.is_open()) return detail::system_error("open", path, errno);
     struct stat status {};
     if (::fstat(file.get(), &status) == 0 && S_ISDIR(status.st_mode)) {

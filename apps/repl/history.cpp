@@ -63,7 +63,7 @@ public:
     }
 
 private:
-    file_handle handle_;
+    unique_fd handle_;
 };
 
 }  // namespace

@@ -48,6 +48,13 @@ std::size_t announced(unsigned char lead) {
 
 void key_decoder::feed(std::string_view bytes) { bytes_ += bytes; }
 
+bool key_decoder::drop_through(char byte) {
+    const auto at = bytes_.rfind(byte);
+    if (pasting_ || at == std::string::npos || bytes_.find(paste_begin) < at) return false;
+    bytes_.erase(0, at + 1);
+    return true;
+}
+
 std::optional<key> key_decoder::take(std::size_t length, key k) {
     bytes_.erase(0, length);
     return k;

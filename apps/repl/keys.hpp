@@ -53,6 +53,9 @@ public:
     /// Whether the end of a paste hasn't come yet.
     [[nodiscard]] bool pasting() const noexcept { return pasting_; }
 
+    /// Drops all bytes up to the last `byte`; false (and nothing dropped) if there is none, or in a paste.
+    bool drop_through(char byte);
+
     /// Takes what waits as it is: an escape byte becomes the key Escape, a paste without an end what came of it.
     [[nodiscard]] std::optional<key> flush();
 

@@ -113,6 +113,11 @@ void line_editor::read_bytes() {
     else if (got == 0 || (errno != EINTR && errno != EAGAIN)) at_end_ = true;
 }
 
+bool line_editor::take_interrupt() {
+    while (!at_end_ && wait_for_input(STDIN_FILENO, 0) == wake::input) read_bytes();
+    return keys_.drop_through('\x03');
+}
+
 line_editor::step line_editor::handle(const key& k) {
     const step s = search_ ? handle_search(k) : handle_edit(k);
     if (buffer_.empty()) literal_ = false;

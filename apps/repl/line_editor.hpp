@@ -44,6 +44,9 @@ public:
 
     [[nodiscard]] read_result read(const prompt& p);
 
+    /// Whether Ctrl-C was typed behind the last message; takes it and what was typed before it.
+    [[nodiscard]] bool take_interrupt();
+
 private:
     enum class step { go_on, submit, end, interrupted };
 

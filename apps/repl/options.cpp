@@ -72,6 +72,8 @@ constexpr option_row table[] = {
     text_row("chat-template", "", "NAME|FILE", both, &o::chat_template,
              "use a built-in template or the one in a file instead of the model's own", "", "FILE"),
     switch_row("raw", both, &o::raw, "no template: the model goes on with the text as it is"),
+    switch_row("special", prompted, &o::special,
+               "with --raw and in tokenize: texts of control tokens in the input mean these tokens"),
     switch_row("show-prompt", both, &o::show_prompt, "show the text that the model gets, on standard error", "off"),
 
     settable({.name = "predict", .short_name = "n", .value = "N", .help = "most tokens of an answer; -1: no limit",
@@ -108,7 +110,6 @@ constexpr option_row table[] = {
     switch_row("ids", for_tokenize, &o::ids, "only the ids, as one list"),
     switch_row("decode", for_tokenize, &o::decode, "the input is a list of ids; print their text"),
     switch_row("no-bos", for_tokenize, &o::no_bos, "no token for the beginning, whatever the model says"),
-    switch_row("no-special", for_tokenize, &o::no_special, "take the text of special tokens as plain text"),
     switch_row("no-tensors", for_inspect, &o::no_tensors, "metadata only"),
 
     switch_row("json", for_run | for_tokenize | for_inspect, &o::json, "print JSON"),

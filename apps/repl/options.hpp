@@ -25,6 +25,7 @@ struct options {
     // What is asked
     std::optional<std::string> prompt, prompt_file, system;
     bool raw = false;
+    bool special = false;
     bool show_prompt = false;
     // Answer
     std::optional<std::int64_t> predict;
@@ -39,7 +40,6 @@ struct options {
     bool ids = false;
     bool decode = false;
     bool no_bos = false;
-    bool no_special = false;
     bool no_tensors = false;
 };
 

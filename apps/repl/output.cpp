@@ -73,6 +73,11 @@ void output::remark(std::string_view line) { styled(dim, line); }
 void output::warn(std::string_view line) { styled(yellow, line); }
 void output::fail(std::string_view line) { styled(red, concat("colibri: ", line)); }
 
+void output::prompt(std::string_view text) {
+    if (out_terminal_) end_line();
+    write_all(STDERR_FILENO, text);
+}
+
 void output::progress(std::string_view line) {
     if (!moves_cursor(STDERR_FILENO)) return;
     write_all(STDERR_FILENO, concat("\r", line, "\033[K"));

@@ -30,6 +30,9 @@ public:
     void warn(std::string_view line);
     void fail(std::string_view line);
 
+    /// Asks for input, to standard error; the cursor stays behind it.
+    void prompt(std::string_view text);
+
     /// A line that the next one replaces; only in a terminal that can move its cursor.
     void progress(std::string_view line);
     void clear_progress();

@@ -70,7 +70,7 @@ void painter::paint(const prompt& p, std::string_view text, std::size_t cursor) 
     if (layout.rows.size() <= rows) first_row_ = 0;
     const std::size_t last = std::min(layout.rows.size(), first_row_ + rows);
     put_rows(out, layout, first_row_, last, columns);
-    if (text_.empty() && prompt_.color) {
+    if (text_.empty() && prompt_.color && !prompt_.placeholder.empty()) {
         const std::size_t room = columns - layout.cursor_column;
         if (columns_of(prompt_.placeholder) < room) out += concat(dim_style, prompt_.placeholder, plain_style);
     }

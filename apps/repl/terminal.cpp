@@ -54,6 +54,7 @@ void apply(tty_mode from, tty_mode to) noexcept {
     if (to != tty_mode::line) {
         t.c_iflag &= ~static_cast<tcflag_t>(ICRNL | INLCR | IGNCR | IXON | ISTRIP | BRKINT);
         t.c_lflag &= ~static_cast<tcflag_t>(ECHO | ICANON | IEXTEN);
+        t.c_lflag |= NOFLSH;  // Ctrl-C stops an answer, but what was typed meanwhile stays
         if (to == tty_mode::edit) t.c_lflag &= ~static_cast<tcflag_t>(ISIG);
         t.c_cc[VMIN] = 1;
         t.c_cc[VTIME] = 0;

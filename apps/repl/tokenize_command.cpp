@@ -75,7 +75,7 @@ exit_code tokenize_command(const arguments& args, output& out) {
         }
         ids = std::move(*parsed);
     } else {
-        ids = vocabulary->encode(*input.text, {.add_special = !args.given.no_bos, .parse_special = !args.given.no_special});
+        ids = vocabulary->encode(*input.text, {.add_special = !args.given.no_bos, .parse_special = args.given.special});
     }
     std::string text;
     if (args.given.json) {

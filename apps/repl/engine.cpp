@@ -1,0 +1,320 @@
+#include "repl/engine.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+
+#include "colibri/chat/chat.hpp"
+#include "colibri/gguf/listing.hpp"
+#include "colibri/io/memory_limits.hpp"
+#include "colibri/sampling/param_text.hpp"
+#include "colibri/simd/targets.hpp"
+#include "repl/files.hpp"
+#include "repl/format.hpp"
+
+namespace colibri::repl {
+namespace {
+
+answer_end end_of(finish_reason reason) {
+    switch (reason) {
+        case finish_reason::stop: return answer_end::stop;
+        case finish_reason::length: return answer_end::length;
+        case finish_reason::context: return answer_end::context;
+        case finish_reason::canceled: return answer_end::canceled;
+        default: return answer_end::end;
+    }
+}
+
+result<void> choose_target(const options& given) {
+    auto chosen = given.simd ? simd::force_target(*given.simd) : simd::force_target_from_environment();
+    if (!chosen) return error{errc::invalid_argument, chosen.error().text()};
+    return {};
+}
+
+// What --chat-template asks for: a file's text, or else a built-in template's name.
+result<void> choose_template(chat_options& out, const std::string& wanted) {
+    std::error_code problem;
+    if (!std::filesystem::exists(expand_home(wanted), problem)) {
+        out.template_name = wanted;
+        return {};
+    }
+    auto bytes = read_whole_file(expand_home(wanted));
+    if (!bytes) return std::move(bytes).error();
+    std::size_t replaced = 0;
+    out.template_source = as_text(*bytes, replaced);
+    if (out.template_source.empty()) {
+        return error{errc::template_syntax, concat("the chat template ", quoted(wanted), " is empty; --raw is the way without one")};
+    }
+    return {};
+}
+
+template <class Options>
+void set_sizes(Options& out, const options& given) {
+    if (given.context) out.context = static_cast<std::uint32_t>(*given.context);
+    if (given.threads) out.threads = static_cast<unsigned>(*given.threads);
+    if (given.batch) out.batch = static_cast<std::uint32_t>(*given.batch);
+    if (given.ubatch) out.ubatch = static_cast<std::uint32_t>(*given.ubatch);
+    if (given.cache_k) out.cache_k = parse_kv_type(*given.cache_k).value_or(out.cache_k);
+    if (given.cache_v) out.cache_v = parse_kv_type(*given.cache_v).value_or(out.cache_v);
+}
+
+error without_template(std::string_view option) {
+    return error{errc::invalid_argument, concat("--raw leaves the chat template out, so ", option, " has no place; give one of them")};
+}
+
+}  // namespace
+
+std::string_view name(answer_end how) noexcept {
+    switch (how) {
+        case answer_end::end: return "end";
+        case answer_end::stop: return "stop";
+        case answer_end::length: return "length";
+        case answer_end::context: return "context";
+        case answer_end::canceled: return "canceled";
+    }
+    return "?";
+}
+
+struct engine::state {
+    explicit state(model m) : source(std::move(m)) {}
+
+    model source;
+    std::optional<chat> talk;                  // with a template, or the plain form
+    std::optional<session> plain;              // without
+    std::optional<sampling::sampler> sampler;  // of `plain`
+    options given;
+    std::uint64_t seed_by_chance = sampling::random_seed();
+    std::vector<std::string> notes;
+    std::vector<chat_message> messages;
+    std::optional<std::string> system;
+    answer_figures figures;
+
+    [[nodiscard]] session& cache() { return talk ? talk->session() : *plain; }
+
+    [[nodiscard]] const sampling::settings& sampling() const { return talk ? talk->sampling() : sampler->used(); }
+
+    // A seed that nobody gave stays the same while other settings change.
+    [[nodiscard]] sampling::params params_of(const options& wanted) const {
+        auto params = wanted.sampling;
+        if (!params.seed) params.seed = seed_by_chance;
+        return params;
+    }
+
+    [[nodiscard]] result<void> open_plain(const options& wanted) {
+        if (wanted.system) return without_template("--system");
+        if (wanted.chat_template) return without_template("--chat-template");
+        session_options sizes;
+        set_sizes(sizes, wanted);
+        auto made = session::make(source, sizes);
+        if (!made) return std::move(made).error();
+        plain.emplace(std::move(*made));
+        auto chosen = make_sampler(source, params_of(wanted));
+        if (!chosen) return std::move(chosen).error();
+        sampler.emplace(std::move(*chosen));
+        notes = source.notes();
+        notes.insert(notes.end(), plain->notes().begin(), plain->notes().end());
+        return {};
+    }
+
+    [[nodiscard]] result<void> open_chat(const options& wanted) {
+        chat_options how;
+        set_sizes(how, wanted);
+        how.sampling = params_of(wanted);
+        if (wanted.chat_template) {
+            if (auto ok = choose_template(how, *wanted.chat_template); !ok) return ok;
+        }
+        auto opened = chat::open(source, how);
+        if (!opened) {
+            auto problem = std::move(opened).error();
+            if (problem.code == errc::template_syntax) {
+                problem.message += "; --chat-template takes another one, --raw none";
+            } else if (problem.code == errc::not_found && !how.template_name.empty()) {
+                problem = error{errc::invalid_argument, concat("--chat-template: ", problem.message, ", or a file")};
+            }
+            return problem;
+        }
+        talk.emplace(std::move(*opened));
+        notes = talk->notes();
+        return {};
+    }
+
+    // Collects what `pieces` (an answer or a generation) gives.
+    template <class Pieces>
+    [[nodiscard]] result<answer> collect(Pieces& pieces, const answer_hooks& hooks) {
+        answer out;
+        while (true) {
+            auto piece = pieces.next();
+            if (!piece) return std::move(piece).error();
+            if (!*piece) break;
+            out.text += **piece;
+            if (hooks.piece && !hooks.piece(**piece)) {
+                out.how = answer_end::canceled;
+                return out;
+            }
+        }
+        out.how = end_of(pieces.reason());
+        if (out.how == answer_end::canceled && out.text.empty()) return error{errc::canceled, "stopped before the answer began"};
+        return out;
+    }
+
+    [[nodiscard]] result<answer> continue_text(const std::string& text, const answer_hooks& hooks) {
+        if (hooks.prompt) hooks.prompt(text);
+        const auto tokens = source.tokenizer().encode(text, {.add_special = true, .parse_special = given.special});
+        if (auto ok = plain->prompt(tokens, 0, hooks.progress, hooks.cancel); !ok) return std::move(ok).error();
+        sampler->forget_text();
+        sampler->accept(tokens);
+        if (given.predict == 0) return answer{.text = {}, .how = answer_end::length};
+        generation_options how;
+        how.max_tokens = static_cast<std::uint32_t>(std::max<std::int64_t>(0, given.predict.value_or(0)));
+        how.stops = given.stops;
+        how.cancel = hooks.cancel;
+        generation pieces(*plain, *sampler, std::move(how));
+        return collect(pieces, hooks);
+    }
+
+    [[nodiscard]] result<answer> continue_chat(const std::vector<chat_message>& all, const answer_hooks& hooks) {
+        std::vector<message> converted;
+        for (const auto& m : all) converted.push_back({m.role, m.content});
+        talk->set_messages(std::move(converted));
+        talk->set_system(system.value_or(""));
+        talk->set_stops(given.stops);
+        talk->set_max_tokens(static_cast<std::uint32_t>(std::max<std::int64_t>(0, given.predict.value_or(0))));
+        talk->set_cancel(hooks.cancel);
+        talk->set_progress(hooks.progress);
+        if (hooks.prompt) {
+            const auto rendered = talk->prompt_text();
+            if (rendered) hooks.prompt(rendered->text);
+        }
+        if (given.predict == 0) {
+            const auto tokens = talk->prompt_tokens();
+            if (!tokens) return tokens.error();
+            auto ok = talk->session().prompt(*tokens, 0, hooks.progress, hooks.cancel);
+            return ok ? result<answer>(answer{.text = {}, .how = answer_end::length}) : std::move(ok).error();
+        }
+        auto pieces = talk->reply();
+        return collect(pieces, hooks);
+    }
+
+    // Answers the conversation in which `text` is the newest message.
+    [[nodiscard]] result<answer> reply(const std::string& text, const answer_hooks& hooks) {
+        auto all = messages;
+        all.push_back({"user", text});
+        auto said = talk ? continue_chat(all, hooks) : continue_text(joined(all), hooks);
+        const auto& s = cache().statistics();
+        figures = {s.prompt_tokens,       s.cached_tokens,      s.generated_tokens, s.prompt_seconds,
+                   s.first_token_seconds, s.generation_seconds, s.prompt_rate(),    s.generation_rate()};
+        return said;
+    }
+
+    // Without a template a conversation is its messages, one below the other.
+    [[nodiscard]] static std::string joined(const std::vector<chat_message>& all) {
+        std::string out;
+        for (const auto& each : all) out += concat(&each == all.data() ? "" : "\n", each.content);
+        return out;
+    }
+};
+
+engine::engine(std::unique_ptr<state> s) : state_(std::move(s)) {}
+engine::engine(engine&&) noexcept = default;
+engine& engine::operator=(engine&&) noexcept = default;
+engine::~engine() = default;
+
+result<engine> engine::open(const options& given, engine_use use) {
+    if (auto ok = choose_target(given); !ok) return std::move(ok).error();
+    model_options how;
+    how.placement = given.mmap.value_or(true) ? weights::placement::mapped : weights::placement::loaded;
+    how.lock = given.mlock.value_or(false);
+    auto source = model::open(given.model.value_or(""), how);
+    if (!source) {
+        auto problem = std::move(source).error();
+        if (problem.code == errc::invalid_argument) problem.code = errc::bad_value;  // not the caller's: the file's
+        return problem;
+    }
+    auto s = std::make_unique<state>(std::move(*source));
+    s->given = given;
+    s->system = given.system;
+    const bool wants_form = use == engine_use::conversation || given.chat_template || given.system;
+    const bool has_template = s->source.meta().contains("tokenizer.chat_template");
+    const bool plain = given.raw || (!wants_form && !has_template);
+    if (auto ok = plain ? s->open_plain(given) : s->open_chat(given); !ok) return std::move(ok).error();
+    return engine(std::move(s));
+}
+
+const std::vector<std::string>& engine::notes() const { return state_->notes; }
+std::string engine::title() const { return state_->source.title(); }
+bool engine::raw() const { return state_->plain.has_value(); }
+std::uint32_t engine::context() const { return state_->cache().context(); }
+std::uint32_t engine::used() const { return state_->cache().used(); }
+unsigned engine::threads() const { return state_->cache().options().threads; }
+std::uint64_t engine::seed() const { return state_->sampling().seed; }
+std::string engine::sampling_text() const { return sampling::describe(state_->sampling()); }
+
+std::string engine::description() const {
+    const auto& m = state_->source;
+    const auto sum = gguf::summarize(m.file());
+    std::string types;
+    for (const auto& type : sum.types) types += concat(types.empty() ? "" : ", ", name(type.type));
+    return concat("model         ", m.title(), " (", quoted(m.path().string()), ")\n",
+                  "architecture  ", quoted(m.meta().get_or<std::string>("general.architecture", "").value_or("")), ", ",
+                  fixed(static_cast<double>(sum.parameters) / 1e6, 1), " million parameters, ", bytes_text(sum.data_bytes), " (", types, ")\n",
+                  "context       ", context(), " tokens here, ", m.params().trained_context, " in training\n",
+                  "vocabulary    ", m.tokenizer().size(), " tokens\n",
+                  "computing     ", simd::target_name(), ", ", counted(threads(), "thread"), ", keys ", name(state_->cache().options().cache_k),
+                  ", values ", name(state_->cache().options().cache_v), "\n",
+                  "template      ", raw() ? "none (raw text)" : state_->given.chat_template ? quoted(*state_->given.chat_template)
+                                    : state_->talk->has_template() ? "the model's own" : "none; the plain form is used");
+}
+
+std::string engine::template_text() const {
+    return state_->given.chat_template ? *state_->given.chat_template
+                                       : state_->source.meta().get_or<std::string>("tokenizer.chat_template", "").value_or("");
+}
+
+std::vector<std::pair<std::string, std::string>> engine::settings() const {
+    std::vector<std::pair<std::string, std::string>> out;
+    const auto& used = state_->sampling();
+    sampling::for_each_number([&](const auto& field) { out.emplace_back(field.name, concat(used.*field.value)); });
+    out.emplace_back("ignore_eos", used.ignore_eos ? "on" : "off");
+    out.emplace_back("seed", concat(used.seed));
+    return out;
+}
+
+result<void> engine::configure(const options& given) {
+    const auto params = state_->params_of(given);
+    if (state_->talk) {
+        if (auto ok = state_->talk->configure(params); !ok) return ok;
+    } else {
+        auto chosen = make_sampler(state_->source, params);
+        if (!chosen) return std::move(chosen).error();
+        state_->sampler = std::move(*chosen);
+    }
+    state_->given = given;
+    return {};
+}
+
+result<answer> engine::complete(std::string text, const answer_hooks& hooks) { return state_->reply(text, hooks); }
+
+const std::vector<chat_message>& engine::messages() const { return state_->messages; }
+const std::optional<std::string>& engine::system() const { return state_->system; }
+
+void engine::set_conversation(std::optional<std::string> system, std::vector<chat_message> messages) {
+    state_->system = std::move(system);
+    state_->messages = std::move(messages);
+}
+
+result<answer> engine::ask(std::string text, const answer_hooks& hooks) {
+    auto said = state_->reply(text, hooks);
+    if (!said) return said;
+    state_->messages.push_back({"user", std::move(text)});
+    state_->messages.push_back({"assistant", said->text});
+    return said;
+}
+
+const answer_figures& engine::figures() const { return state_->figures; }
+
+memory_figures engine::memory() const {
+    const auto m = state_->cache().memory();
+    return {m.weights_mapped + m.weights_resident, m.weights_resident == 0, m.kv, m.scratch, read_process_memory().resident};
+}
+
+}  // namespace colibri::repl
