@@ -40,8 +40,8 @@ run_stage() {
     esac
 }
 
-need_packages g++ clang-14 g++-aarch64-linux-gnu cmake ninja-build make ccache git python3 qemu-user \
-    libhwy-dev librange-v3-dev libeigen3-dev libcli11-dev nlohmann-json3-dev doctest-dev
+need_packages g++ clang-14 libclang-rt-14-dev g++-aarch64-linux-gnu cmake ninja-build make ccache git python3 qemu-user \
+    libhwy-dev librange-v3-dev libeigen3-dev libcli11-dev nlohmann-json3-dev doctest-dev libbenchmark-dev
 scripts/models.sh smollm2 gemma3 >/dev/null
 
 if [ $# -eq 0 ]; then
