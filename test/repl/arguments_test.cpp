@@ -105,8 +105,10 @@ TEST_CASE("help: every option of a command is in its help, with its default") {
         if (c.which != command::help) CHECK(overview_text(false).find(c.usage) != std::string::npos);
         for (const auto& row : all_options()) {
             CAPTURE(row.name);
-            const bool listed = help.find("--" + std::string(row.name) + (row.value.empty() ? "\n" : " ")) != std::string::npos ||
-                                help.find("--" + std::string(row.name) + " ") != std::string::npos;
+            const auto name = "--" + std::string(row.name) + (row.value.empty() ? "" : " " + std::string(row.value));
+            const auto left = row.short_name.empty() ? "\n  " + name : ", " + name;
+            const auto at = help.find(left);
+            const bool listed = at != std::string::npos && (help[at + left.size()] == ' ' || help[at + left.size()] == '\n');
             CHECK(listed == ((row.commands & c.bits) != 0));
         }
         for (std::size_t at = 0; at < help.size();) {

@@ -13,18 +13,17 @@ std::string shown(const edit_buffer& b) {
     return out;
 }
 
-edit_buffer buffer(std::string text) {
+edit_buffer buffer(const std::string& text) {
     const auto at = text.find('|');
-    text.erase(at, 1);
     edit_buffer b;
-    b.set(std::move(text));
+    b.set(text.substr(0, at) + text.substr(at + 1));
     b.move_to(at);
     return b;
 }
 
 template <class Do>
-std::string after(std::string text, Do&& what) {
-    auto b = buffer(std::move(text));
+std::string after(const std::string& text, Do&& what) {
+    auto b = buffer(text);
     what(b);
     return shown(b);
 }
