@@ -19,6 +19,10 @@ std::string weights_text(const memory_figures& memory) {
     return concat(bytes_text(memory.weights), memory.weights_mapped ? " mapped" : "");
 }
 
+std::string start_line(const engine& e) {
+    return concat(e.title(), " | context ", e.context(), " | ", counted(e.threads(), "thread"), " | seed ", e.seed());
+}
+
 }  // namespace
 
 answer_hooks showing_hooks(output& out, const cancel_flag& cancel, bool show_prompt) {
@@ -46,7 +50,7 @@ std::string figures_line(const engine& e) {
     const auto memory = e.memory();
     return concat(counted(f.generated_tokens, "token"), rate_text(f.generation_rate), " | prompt ", f.prompt_tokens,
                   f.cached_tokens > 0 ? concat(" (", f.cached_tokens, " known)") : "", rate_text(f.prompt_rate),
-                  " | first after ", fixed(f.first_token_seconds, 2), " s | context ", e.used(), " of ", e.context(),
+                  " | TTFT ", fixed(f.first_token_seconds, 2), " s | context ", e.used(), " of ", e.context(),
                   " | weights ", weights_text(memory), ", KV ", bytes_text(memory.kv), ", RSS ", bytes_text(memory.resident));
 }
 
@@ -57,7 +61,7 @@ std::string figures_text(const engine& e) {
                   fixed(f.generation_seconds, 2), " s after the first\n",
                   "prompt        ", counted(f.prompt_tokens, "token"), ", ", f.cached_tokens, " known before",
                   rate_text(f.prompt_rate), ", ", fixed(f.prompt_seconds, 2), " s\n",
-                  "first token   after ", fixed(f.first_token_seconds, 2), " s\n",
+                  "TTFT          ", fixed(f.first_token_seconds, 2), " s to the first token\n",
                   "context       ", e.used(), " of ", e.context(), " tokens used\n",
                   "weights       ", weights_text(memory), "\n",
                   "KV cache      ", bytes_text(memory.kv), "\n",
@@ -65,8 +69,9 @@ std::string figures_text(const engine& e) {
                   "RSS           ", bytes_text(memory.resident));
 }
 
-std::string start_line(const engine& e) {
-    return concat(e.title(), " | context ", e.context(), " | ", counted(e.threads(), "thread"), " | seed ", e.seed());
+void greet(const engine& e, const options& given, output& out, std::string_view behind) {
+    out.remark(concat(start_line(e), behind));
+    if (given.verbose.value_or(false)) out.remark(concat(e.description(), "\nsampling      ", e.sampling_text()));
 }
 
 exit_code exit_code_of(const error& e) noexcept {

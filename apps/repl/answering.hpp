@@ -1,7 +1,9 @@
 // Shows an answer as it comes, and what it took.
 #pragma once
 
+#include <optional>
 #include <string>
+#include <string_view>
 
 #include "repl/engine.hpp"
 #include "repl/exit_code.hpp"
@@ -12,14 +14,15 @@ namespace colibri::repl {
 /// Hooks that write pieces to standard output and progress to standard error. `out` and `cancel` outlive them.
 [[nodiscard]] answer_hooks showing_hooks(output& out, const cancel_flag& cancel, bool show_prompt);
 
-/// "12 tokens, 45.3 tok/s | prompt ... | context ... | memory ...".
+/// "12 tokens, 45.3 tok/s | prompt ... | TTFT ... | context ... | weights ..., KV ..., RSS ...".
 [[nodiscard]] std::string figures_line(const engine& e);
 
 /// The same at length, for /stats.
 [[nodiscard]] std::string figures_text(const engine& e);
 
-/// One line at the start: model, context, threads, seed.
-[[nodiscard]] std::string start_line(const engine& e);
+/// Says at the start what runs: model, context, threads, seed in one line, with `behind` at its end; all about the model with
+/// --verbose.
+void greet(const engine& e, const options& given, output& out, std::string_view behind = {});
 
 /// The exit code for an error that a running model gave.
 [[nodiscard]] exit_code exit_code_of(const error& e) noexcept;

@@ -35,7 +35,7 @@ exit_code repl::run(const std::optional<std::string>& first) {
     interactive_ = ::isatty(STDIN_FILENO) == 1;
     const int drawing_fd = moves_cursor(STDERR_FILENO) ? STDERR_FILENO : STDOUT_FILENO;
     const bool editing = interactive_ && moves_cursor(drawing_fd);
-    out_.remark(concat(start_line(engine_), interactive_ ? " | /help lists the commands" : ""));
+    greet(engine_, given_, out_, interactive_ ? " | /help lists the commands" : "");
     if (first) turn(*first);
     if (finished()) return out_.write_failed() ? exit_code::io : exit_code::ok;
     const exit_code code = editing ? read_terminal(drawing_fd) : read_lines();

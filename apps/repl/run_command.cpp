@@ -50,7 +50,7 @@ exit_code run_command(const arguments& args, output& out) {
     auto opened = open_engine(given, engine_use::completion, out, failed);
     if (!opened) return failed;
     engine& e = *opened;
-    out.remark(start_line(e));
+    greet(e, given, out);
 
     cancel_flag cancel;
     const interruptible interrupts(cancel);

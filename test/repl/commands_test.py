@@ -225,17 +225,32 @@ def test_statistics(f):
     assert "no answer yet" in do(t, "/stats")
     do(t, "Hello")
     line = next(line for line in t.screen.lines() if "tok/s" in line)
-    for word in ("6 tokens", "prompt ", "first after ", "context ", " of 512", "weights ", "KV ", "RSS "):
+    for word in ("6 tokens", "prompt ", "TTFT ", "context ", " of 512", "weights ", "KV ", "RSS "):
         assert word in line, line
     do(t, "Hello again")
     assert any(" known" in line for line in t.screen.lines()), "the second prompt was evaluated from its start"
     said = do(t, "/stats")
-    for word in ("answer", "prompt", "first token", "context", "weights", "KV cache", "RSS"):
+    for word in ("answer", "prompt", "TTFT", "context", "weights", "KV cache", "RSS"):
         assert word in said, said
     do(t, "/set verbose off")
     before = "\n".join(t.screen.lines()).count("tok/s")
     do(t, "Hello")
     check("\n".join(t.screen.lines()).count("tok/s"), before)
+
+
+def test_long_prompts_show_how_far_they_are(f):
+    t = f.terminal(f.model(), "-n", "1", "--temp", "0", "-c", "30000", "-ub", "64")
+    at_prompt(t)
+    data = paste("some words " * 2000).encode()
+    while data:
+        t.send(data[:1024])
+        data = data[1024:]
+        t.pump(0.001)
+    t.send(ENTER)
+    t.wait(lambda: b"reading: " in t.raw, "the progress")
+    t.wait(lambda: t.screen.paste_mode, "the next prompt")
+    at_prompt(t)
+    assert not any("reading: " in line for line in t.screen.lines()), "the progress goes away"
 
 
 def test_a_full_context_keeps_the_talk_alive(f):

@@ -4,6 +4,7 @@ import os
 import resource
 import shutil
 import signal
+import struct
 import subprocess
 import time
 
@@ -131,6 +132,36 @@ def test_model_errors(f):
             check((arguments, done.returncode), (arguments, 2))
             check(done.stdout, b"")
             assert done.stderr.count(b"\n") == 1, done.stderr
+
+
+def write_gguf(path, texts):
+    """A GGUF file of nothing but metadata."""
+    def text(value):
+        return struct.pack("<Q", len(value)) + value.encode()
+
+    with open(path, "wb") as file:
+        file.write(b"GGUF" + struct.pack("<IQQ", 3, 0, len(texts)))
+        for key, value in texts.items():
+            file.write(text(key) + struct.pack("<I", 8) + text(value))
+
+
+def test_files_that_are_no_language_models(f):
+    path = os.path.join(f.home, "file.gguf")
+    for texts, said in (({"general.architecture": "llama", "general.type": "adapter", "adapter.type": "lora"}, b"LoRA"),
+                        ({"general.architecture": "clip", "general.type": "mmproj"}, b"projector")):
+        write_gguf(path, texts)
+        for arguments in (("run", "-m", path, "-p", "x"), ("chat", path)):
+            done = f.run(*arguments)
+            check((arguments, done.returncode), (arguments, 2))
+            assert said in done.stderr and done.stderr.count(b"\n") == 1, done.stderr
+        assert said in f.run("inspect", path).stdout
+
+
+def test_verbose_says_more(f):
+    said = run(f, "-p", "x", "--verbose").stderr
+    for word in (b"architecture", b"vocabulary", b"sampling", b"TTFT", b"weights", b"KV ", b"RSS"):
+        assert word in said, said
+    assert b"TTFT" not in run(f, "-p", "x").stderr
 
 
 def test_a_prompt_that_does_not_fit(f):
