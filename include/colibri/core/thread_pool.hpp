@@ -9,10 +9,6 @@
 #include <type_traits>
 #include <vector>
 
-#if defined(__x86_64__) || defined(__i386__)
-#include <immintrin.h>
-#endif
-
 namespace colibri {
 
 /// A fixed set of threads that run one loop together and wait on a futex between loops. The calling thread takes part, so
@@ -79,7 +75,7 @@ private:
 
     static void pause() noexcept {
 #if defined(__x86_64__) || defined(__i386__)
-        _mm_pause();
+        __builtin_ia32_pause();
 #elif defined(__aarch64__)
         asm volatile("yield");
 #endif
