@@ -54,7 +54,7 @@ COLIBRI_ENTRY void Residuals(const float* x, std::size_t k, const std::int8_t* c
     __builtin_memset(flags, 0, (k + quant::activation_chunk - 1) / quant::activation_chunk);
     float sum = 0.0f;
     for (std::size_t g = 0; g < groups; ++g) sum += scales[g];
-    const float limit = 2.0f * sum;
+    const float limit = quant::residual_threshold * sum;
     for (std::size_t g = 0; g < groups; ++g) {
         if (!(scales[g] * static_cast<float>(groups) > limit)) continue;
         const Floats scale = Set(scales[g]);
