@@ -25,6 +25,7 @@ enum class operation : std::uint8_t { add, subtract, multiply, divide, floor_div
 /// a ~ b without making text of either first.
 [[nodiscard]] inline string join_two(machine& m, const string& a, const string& b, bool safe = false) {
     string_builder out(m);
+    out.reserve(a.size() + b.size());
     out.append(a);
     out.append(b);
     return out.finish(safe);
@@ -37,8 +38,12 @@ enum class operation : std::uint8_t { add, subtract, multiply, divide, floor_div
         if (s.empty() || count == 0) return string{};
         if (count > m.allowed().memory / s.size()) fail_limit("it makes a text of more than ", m.allowed().memory, " bytes");
         string_builder out(m);
+        if (s.uniform()) {
+            out.append_repeated(s.view(), count, s.origin_at(0));
+            return out.finish(s.safe());
+        }
         for (std::size_t i = 0; i < count; ++i) {
-            if (i % 64 == 0) m.step();
+            m.step();
             out.append(s);
         }
         return out.finish(s.safe());

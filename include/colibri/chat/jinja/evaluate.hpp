@@ -164,7 +164,10 @@ inline value interpreter::evaluate_concatenate(const expression& e) {
     std::vector<value> parts;
     parts.reserve(e.kids.size());
     for (const expression_id kid : e.kids) parts.push_back(evaluate(kid));
+    std::size_t size = 0;
+    for (const value& part : parts) size += part.is_string() ? part.as_string().size() : 0;
     string_builder out(*this);
+    out.reserve(size);
     for (const value& part : parts) append_printed(*this, out, part);
     return out.finish();
 }

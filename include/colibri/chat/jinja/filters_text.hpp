@@ -165,7 +165,7 @@ inline value wordcount(machine& m, const value& self, const arguments& given) {
 
 /// `s` percent-encoded for a URL's path, or for its query.
 inline void append_url(string_builder& out, const string& s, bool query) {
-    out.counter().touch_slowly(s.size());
+    out.counter().touch_each(s.size());
     s.for_each_run(0, s.size(), [&](std::string_view run, origin from) {
         for (const char c : run) {
             const auto byte = static_cast<unsigned char>(c);
@@ -213,7 +213,7 @@ inline value striptags(machine& m, const value& self, const arguments& given) {
     expect_none("striptags", given);
     const string s = to_string(m, self);
     const std::string_view text = s.view();
-    m.touch_slowly(text.size());
+    m.touch_each(text.size());
     string_builder bare(m);
     for (std::size_t at = 0; at < text.size();) {
         const std::size_t open = std::min(text.find('<', at), text.size());

@@ -1,6 +1,7 @@
 // Filters on single values: numbers, defaults, attributes.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <string_view>
@@ -30,6 +31,9 @@ inline value default_value(machine& m, const value& self, const arguments& given
     return otherwise != nullptr ? *otherwise : value(string{});
 }
 
+/// Bytes of the longest text that is read as a number.
+inline constexpr std::size_t max_number = 5000;
+
 [[nodiscard]] inline value truncated(double number) {
     if (!(number > -9223372036854775809.0 && number < 9223372036854775808.0)) fail_overflow();
     return static_cast<std::int64_t>(number);
@@ -43,8 +47,9 @@ inline value to_int(machine& m, const value& self, const arguments& given) {
     if (self.is(kind::real)) return std::isnan(self.as_real()) ? fallback : truncated(self.as_real());
     if (!self.is_string()) return fallback;
     const std::int64_t wanted = base != nullptr ? integer_argument("int", *base) : 10;
-    const std::string_view text = self.as_string().view();
-    m.touch(text.size());
+    const std::string_view text = trimmed(self.as_string().view());
+    m.touch(self.as_string().size());
+    if (text.size() > max_number) return fallback;
     std::int64_t out = 0;
     if (wanted == 0 || (wanted >= 2 && wanted <= 36)) {
         const parsed how = parse_integer(text, static_cast<int>(wanted), out);
@@ -61,6 +66,7 @@ inline value to_float(machine& m, const value& self, const arguments& given) {
     if (is_number(self)) return real(self);
     if (self.is_string()) {
         m.touch(self.as_string().size());
+        if (trimmed(self.as_string().view()).size() > max_number) return otherwise != nullptr ? *otherwise : value(0.0);
         if (const auto number = parse_real(self.as_string().view())) return *number;
     }
     return otherwise != nullptr ? *otherwise : value(0.0);
@@ -78,7 +84,7 @@ inline value to_float(machine& m, const value& self, const arguments& given) {
     return std::nearbyint(number / unit) * unit;
 }
 
-inline value round(machine&, const value& self, const arguments& given) {
+inline value round(machine& m, const value& self, const arguments& given) {
     const auto [precision, method] = bind("round", given, {"precision", "method"});
     if (method != nullptr) check_defined(self);
     if (!is_number(self)) fail_type("round needs a number, not a ", type_name(self));
@@ -89,6 +95,7 @@ inline value round(machine&, const value& self, const arguments& given) {
         const double unit = std::pow(10.0, static_cast<double>(places)), scaled = real(self) * unit;
         return (how == "ceil" ? std::ceil(scaled) : std::floor(scaled)) / unit;
     }
+    m.step(static_cast<std::uint64_t>(std::clamp<std::int64_t>(places, 0, 330)));
     if (self.is(kind::real)) return rounded(self.as_real(), places);
     if (places >= 0) return integral(self);
     if (places < -18) return 0;

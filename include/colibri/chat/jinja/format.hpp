@@ -133,6 +133,7 @@ inline void append_real(string_builder& out, const format_spec& spec, double num
         digits = shortest(size);
     } else {
         const int precision = checked_precision(static_cast<std::size_t>(spec.precision.value_or(6)));
+        out.counter().step(10 + static_cast<std::uint64_t>(precision) / 8);
         if (type == 'f') digits = with_precision(size, std::chars_format::fixed, precision);
         else if (type == '%') digits = with_precision(size * 100, std::chars_format::fixed, precision);
         else if (type == 'e') digits = with_precision(size, std::chars_format::scientific, precision);

@@ -109,6 +109,7 @@ inline value strftime_now(machine& m, const value&, const arguments& given) {
     const auto [format] = bind("strftime_now", given, {"format"}, 1);
     const string& how = string_argument("strftime_now", *format);
     if (how.size() > 1000) fail_limit("strftime_now got a format of more than 1000 bytes");
+    m.step(20 + how.size());
     return string(format_time(how.view(), m.now()), how.trusted() ? origin::trusted : origin::untrusted);
 }
 

@@ -26,7 +26,7 @@ public:
         auto data = std::make_shared<list_data>();
         data->charge = memory_charge(*this, sizeof(list_data) + items.capacity() * sizeof(value));
         for (const value& item : items) data->depth = std::max(data->depth, checked_depth(item));
-        step(items.size() / 4);
+        step(1 + items.size() / 4);
         data->items = std::move(items);
         data->look = look;
         return std::shared_ptr<const list_data>(std::move(data));
@@ -48,6 +48,7 @@ public:
 
     template <class T, class... Args>
     [[nodiscard]] std::shared_ptr<T> make_object(Args&&... args) {
+        step();
         auto made = std::make_shared<T>(std::forward<Args>(args)...);
         made->charge = memory_charge(*this, sizeof(T) + 16);
         check_depth(made->depth);

@@ -44,7 +44,7 @@ inline void append_hex(string_builder& out, std::string_view prefix, std::uint32
 /// `s` in quotes, as in a printed list: single quotes unless only double ones spare an escape; what can't be shown escaped.
 /// An escape has the origin of what it stands for.
 inline void append_quoted(string_builder& out, const string& s) {
-    out.counter().touch_slowly(s.size());
+    out.counter().touch_each(s.size());
     const bool single = s.view().find('\'') != std::string_view::npos && s.view().find('"') == std::string_view::npos;
     const char32_t quote = single ? '"' : '\'';
     out.append(single ? "\"" : "'", origin::trusted);

@@ -12,9 +12,26 @@
 #include "colibri/chat/jinja/interpreter.hpp"
 #include "colibri/chat/jinja/parser.hpp"
 #include "colibri/chat/marked_text.hpp"
+#include "colibri/core/checked.hpp"
 #include "colibri/core/error.hpp"
 
 namespace colibri::jinja {
+
+namespace detail {
+
+/// Values in `v`, itself included, down to a depth.
+[[nodiscard]] inline std::uint64_t count_values(const value& v, std::uint32_t depth) noexcept {
+    std::uint64_t out = 1;
+    if (depth == 0) return out;
+    if (v.is_list()) {
+        for (const value& item : v.items()) out += count_values(item, depth - 1);
+    } else if (v.is_dict()) {
+        for (const auto& [key, item] : v.members()) out += count_values(item, depth - 1);
+    }
+    return out;
+}
+
+}  // namespace detail
 
 /// What a run needs besides its variables.
 struct render_options {
@@ -43,7 +60,10 @@ public:
                                              failure* why = nullptr) const {
         std::optional<detail::interpreter> run;
         return guarded<marked_text>(why, [&](const detail::stopped&) { return run ? run->line() : 0; }, [&] {
-            run.emplace(*tree_, variables, options.limits, options.now ? *options.now : local_time_now());
+            limits allowed = options.limits;
+            const auto more = checked_mul(allowed.steps_per_value, detail::count_values(variables, allowed.value_depth));
+            allowed.steps = checked_add(allowed.steps, more.value_or(~std::uint64_t{0})).value_or(~std::uint64_t{0});
+            run.emplace(*tree_, variables, allowed, options.now ? *options.now : local_time_now());
             return run->run();
         });
     }

@@ -237,7 +237,7 @@ inline interpreter::flow interpreter::run_loop(const statement& s, const value& 
             ~ending() { loop.let_go(); }
         } const end{*loop};
         while (const auto item = loop->advance(*this)) {
-            step();
+            step(3);  // as long as three evaluated nodes: the loop variable, `loop`, a scope
             scopes_.clear();
             scopes_.set(syntax_tree::loop_name, loop);
             assign(s.expressions[0], *item);

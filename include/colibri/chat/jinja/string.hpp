@@ -81,6 +81,8 @@ public:
         const auto passed = static_cast<std::size_t>(std::upper_bound(flips.begin(), flips.end(), at) - flips.begin());
         return passed % 2 == 0 ? data_->first : other(data_->first);
     }
+    /// True if all bytes have one origin.
+    [[nodiscard]] bool uniform() const noexcept { return !data_ || data_->flips.empty(); }
     /// True if no byte is untrusted.
     [[nodiscard]] bool trusted() const noexcept {
         return !data_ || (data_->flips.empty() && data_->first == origin::trusted);
@@ -143,18 +145,31 @@ public:
     [[nodiscard]] std::string_view view() const noexcept { return bytes_; }
     [[nodiscard]] meter& counter() const noexcept { return *meter_; }
 
+    /// Room for `bytes` in all, so that a long text is copied once.
+    void reserve(std::size_t bytes) {
+        if (bytes > most_) too_large();
+        meter_->need(bytes);
+        bytes_.reserve(bytes);
+    }
     void append(std::string_view bytes, origin from) {
         if (bytes.empty()) return;
-        grow(bytes.size());
-        mark(from);
-        bytes_ += bytes;
+        characters_ += character_count(bytes) - (joins(bytes) ? 1 : 0);
+        put(bytes, from);
     }
-    void append(const string& s) { append(s, 0, s.size()); }
+    void append(const string& s) {
+        if (s.empty()) return;
+        characters_ += s.length() - (joins(s.view()) ? 1 : 0);
+        s.for_each_run(0, s.size(), [&](std::string_view bytes, origin from) { put(bytes, from); });
+    }
     /// Bytes [begin, end) of `s` with their origins.
     void append(const string& s, std::size_t begin, std::size_t end) {
         s.for_each_run(begin, end, [&](std::string_view bytes, origin from) { append(bytes, from); });
     }
     void append_code(char32_t code, origin from) {
+        if (code < 0x80) {
+            const char byte = static_cast<char>(code);
+            return append(std::string_view(&byte, 1), from);
+        }
         std::string bytes;
         colibri::text::append_utf8(bytes, code);
         append(bytes, from);
@@ -165,20 +180,29 @@ public:
         if (count > most_ / unit.size()) too_large();
         grow(unit.size() * count);
         mark(from);
-        for (std::size_t i = 0; i < count; ++i) bytes_ += unit;
+        const std::size_t joined = is_continuation(unit.front()) ? count - (bytes_.size() == 0 ? 1 : 0) : 0;
+        characters_ += character_count(unit) * count - joined;
+        if (unit.size() == 1) {
+            bytes_.append(count, unit.front());
+            return;
+        }
+        const std::size_t begin = bytes_.size(), end = begin + unit.size() * count;
+        if (end > bytes_.capacity()) bytes_.reserve(std::max(end, bytes_.capacity() * 2));
+        bytes_ += unit;
+        while (bytes_.size() < end) bytes_.append(bytes_, begin, std::min(bytes_.size() - begin, end - bytes_.size()));
     }
 
     /// The string; the builder is empty afterwards.
     [[nodiscard]] string finish(bool safe = false) {
         if (bytes_.empty()) return {};
+        meter_->step();
         auto data = std::make_shared<string_data>();
-        data->charge = memory_charge(*meter_, sizeof(string_data) + bytes_.size() + flips_.size() * sizeof(std::size_t));
-        if (bytes_.capacity() / 2 > bytes_.size()) bytes_.shrink_to_fit();
+        data->charge = memory_charge(*meter_, sizeof(string_data) + bytes_.capacity() + flips_.size() * sizeof(std::size_t));
         data->bytes = std::exchange(bytes_, {});
         data->flips = std::exchange(flips_, {});
         data->first = first_;
         data->safe = safe;
-        data->characters = character_count(data->bytes);
+        data->characters = std::exchange(characters_, 0);
         return string(std::move(data));
     }
 
@@ -195,6 +219,7 @@ public:
         if (begin < bytes_.size()) out.runs.push_back({begin, bytes_.size(), trusted});
         out.text = std::exchange(bytes_, {});
         flips_.clear();
+        characters_ = 0;
         return out;
     }
 
@@ -204,6 +229,13 @@ private:
         if (more > most_ || bytes_.size() > most_ - more) too_large();
         meter_->need(bytes_.size() + more);
         meter_->touch(more);
+    }
+    /// True if `bytes` begin inside of the last character.
+    [[nodiscard]] bool joins(std::string_view bytes) const noexcept { return !bytes_.empty() && is_continuation(bytes.front()); }
+    void put(std::string_view bytes, origin from) {
+        grow(bytes.size());
+        mark(from);
+        bytes_ += bytes;
     }
     void mark(origin from) {
         if (bytes_.empty()) first_ = from;
@@ -215,6 +247,7 @@ private:
     std::size_t most_;
     std::string bytes_;
     std::vector<std::size_t> flips_;
+    std::size_t characters_ = 0;
     origin first_ = origin::trusted;
     origin last_ = origin::trusted;
 };

@@ -62,9 +62,34 @@ inline constexpr case_map to_title{std::begin(case_tables::title), std::end(case
 
 enum class letter_case : std::uint8_t { upper, lower, title, swap, capital };
 
+/// change_case for text that is all ASCII.
+[[nodiscard]] inline string change_ascii_case(machine& m, const string& s, letter_case wanted) {
+    m.touch_slowly(s.size());
+    std::string bytes(s.view());
+    m.need(bytes.size());
+    bool in_word = false;
+    for (char& c : bytes) {
+        const bool lower = c >= 'a' && c <= 'z', upper = c >= 'A' && c <= 'Z';
+        bool up = wanted == letter_case::upper || (wanted == letter_case::swap && lower);
+        if (wanted == letter_case::title) up = !in_word;
+        if (wanted == letter_case::capital) up = &c == bytes.data();
+        if ((up && lower) || (!up && upper)) c = static_cast<char>(c ^ 0x20);
+        in_word = lower || upper;
+    }
+    string_builder out(m);
+    out.reserve(bytes.size());
+    std::size_t at = 0;
+    s.for_each_run(0, s.size(), [&](std::string_view run, origin from) {
+        out.append(std::string_view(bytes).substr(at, run.size()), from);
+        at += run.size();
+    });
+    return out.finish(s.safe());
+}
+
 /// `s` in another case; a character that becomes several gives its origin to all of them.
 [[nodiscard]] inline string change_case(machine& m, const string& s, letter_case wanted) {
-    m.touch_slowly(s.size());
+    if (s.length() == s.size()) return change_ascii_case(m, s, wanted);
+    m.touch_each(s.size());
     struct letter {
         std::string_view bytes;
         char32_t code;
@@ -176,7 +201,7 @@ enum class ends : std::uint8_t { both, left, right };
 /// Pieces of `s` between runs of white space; none empty, except what is left when there were enough cuts.
 [[nodiscard]] inline value split_blanks(machine& m, const string& s, std::int64_t most, bool from_right) {
     const std::string_view text = s.view();
-    m.touch(text.size());
+    m.touch_slowly(text.size());
     std::vector<std::pair<std::size_t, std::size_t>> words;
     for (std::size_t at = 0; at < text.size();) {
         const std::size_t size = character_size(text, at);

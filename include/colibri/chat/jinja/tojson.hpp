@@ -24,7 +24,8 @@ struct json_style {
 
 /// `s` as a JSON string. An escape has the origin of what it stands for.
 inline void append_json_string(string_builder& out, const string& s, bool ascii) {
-    out.counter().touch_slowly(s.size());
+    if (ascii) out.counter().touch_each(s.size());
+    else out.counter().touch_slowly(s.size());
     out.append("\"", origin::trusted);
     s.for_each_run(0, s.size(), [&](std::string_view run, origin from) {
         const auto plain = [&](char c) {
