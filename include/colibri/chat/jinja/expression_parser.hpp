@@ -11,33 +11,13 @@
 
 #include "colibri/chat/jinja/ast.hpp"
 #include "colibri/chat/jinja/filters.hpp"
-#include "colibri/chat/jinja/lexer.hpp"
+#include "colibri/chat/jinja/token_stream.hpp"
 
 namespace colibri::jinja::detail {
 
-/// What a token is, for messages.
-[[nodiscard]] inline std::string describe(const token& t) {
-    switch (t.kind) {
-        case token_kind::data: return "text";
-        case token_kind::variable_begin: return "'{{'";
-        case token_kind::variable_end: return "'}}'";
-        case token_kind::block_begin: return "'{%'";
-        case token_kind::block_end: return "'%}'";
-        case token_kind::text: return "a quoted text";
-        case token_kind::integer:
-        case token_kind::real: return concat("the number ", t.value);
-        case token_kind::end: return "the end of the template";
-        case token_kind::name:
-        case token_kind::symbol: break;
-    }
-    return concat("'", t.value, "'");
-}
-
-class expression_parser {
+class expression_parser : protected token_stream {
 protected:
-    expression_parser(std::string source, const limits& allowed) : lexer_(std::move(source)), allowed_(allowed) {
-        current_ = lexer_.next();
-    }
+    expression_parser(std::string source, const limits& allowed) : token_stream(std::move(source)), allowed_(allowed) {}
 
     /// One level of nesting in the source for the time of a scope.
     class level {
@@ -55,51 +35,6 @@ protected:
 
     [[noreturn]] void too_deep() const {
         throw stopped{{failure_kind::limit, concat("it nests deeper than ", allowed_.parse_depth, " levels"), current_.line}};
-    }
-
-    // Tokens.
-
-    token advance() {
-        token out = std::move(current_);
-        if (ahead_) {
-            current_ = *std::move(ahead_);
-            ahead_.reset();
-        } else {
-            current_ = lexer_.next();
-        }
-        return out;
-    }
-    [[nodiscard]] const token& look() {
-        if (!ahead_) ahead_ = lexer_.next();
-        return *ahead_;
-    }
-    [[nodiscard]] static bool is(const token& t, token_kind kind, std::string_view value) noexcept {
-        return t.kind == kind && t.value == value;
-    }
-    [[nodiscard]] bool at_symbol(std::string_view s) const noexcept { return is(current_, token_kind::symbol, s); }
-    [[nodiscard]] bool at_name(std::string_view s) const noexcept { return is(current_, token_kind::name, s); }
-    bool take_symbol(std::string_view s) {
-        if (!at_symbol(s)) return false;
-        advance();
-        return true;
-    }
-    bool take_name(std::string_view s) {
-        if (!at_name(s)) return false;
-        advance();
-        return true;
-    }
-    [[noreturn]] void fail_expected(std::string_view what) const {
-        fail_syntax(current_.line, "expected ", what, ", got ", describe(current_));
-    }
-    void expect_symbol(std::string_view s) {
-        if (!take_symbol(s)) fail_expected(concat("'", s, "'"));
-    }
-    void expect_name(std::string_view s) {
-        if (!take_name(s)) fail_expected(concat("'", s, "'"));
-    }
-    token expect(token_kind kind, std::string_view what) {
-        if (current_.kind != kind) fail_expected(what);
-        return advance();
     }
 
     // Nodes.
@@ -531,10 +466,7 @@ protected:
         }
     }
 
-    lexer lexer_;
     limits allowed_;
-    token current_;
-    std::optional<token> ahead_;
     syntax_tree tree_;
     std::uint32_t depth_ = 0;
     bool soft_ = false;  ///< inside of something that a condition may skip: unknown filters fail only when they run

@@ -219,10 +219,11 @@ template <bool Largest>
 value extreme(machine& m, const value& self, const arguments& given) {
     const auto [sensitive, attribute] = bind(Largest ? "max" : "min", given, {"case_sensitive", "attribute"});
     const attribute_path path(m, attribute);
+    const bool exact = flag(m, sensitive);
     std::optional<value> best, best_key;
     for_each_item(m, self, [&](const value& item) {
         value key = path.of(m, item);
-        if (!flag(m, sensitive)) key = without_case(m, std::move(key));
+        if (!exact) key = without_case(m, std::move(key));
         if (!best || (Largest ? order(m, key, *best_key) > 0 : order(m, key, *best_key) < 0)) {
             best = item;
             best_key = std::move(key);

@@ -1,4 +1,4 @@
-// Runs a parsed template.
+// Runs a parsed template. The bodies are in evaluate.hpp and statements.hpp.
 #pragma once
 
 #include <cstdint>
@@ -169,6 +169,3 @@ inline interpreter::interpreter(const syntax_tree& tree, const value& variables,
 }
 
 }  // namespace colibri::jinja::detail
-
-#include "colibri/chat/jinja/evaluate.hpp"
-#include "colibri/chat/jinja/statements.hpp"

@@ -32,7 +32,8 @@ inline value copy(machine&, const value& self, const arguments& given) {
 }
 inline value count(machine& m, const value& self, const arguments& given) {
     const auto [what] = bind("count", given, {"value"}, 1);
-    return std::ranges::count_if(self.items(), [&](const value& item) { return equal(m, item, *what); });
+    const value& wanted = *what;
+    return std::ranges::count_if(self.items(), [&](const value& item) { return equal(m, item, wanted); });
 }
 inline value index(machine& m, const value& self, const arguments& given) {
     const auto [what, start, stop] =

@@ -9,8 +9,10 @@
 #include <utility>
 
 #include "colibri/chat/jinja/failure.hpp"
+#include "colibri/chat/jinja/evaluate.hpp"
 #include "colibri/chat/jinja/interpreter.hpp"
 #include "colibri/chat/jinja/parser.hpp"
+#include "colibri/chat/jinja/statements.hpp"
 #include "colibri/chat/marked_text.hpp"
 #include "colibri/core/checked.hpp"
 #include "colibri/core/error.hpp"
