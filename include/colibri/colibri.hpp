@@ -120,6 +120,7 @@
 #include "colibri/sampling/truncation.hpp"
 #include "colibri/sampling/weight.hpp"
 #include "colibri/session/generation.hpp"
+#include "colibri/session/piece_iterator.hpp"
 #include "colibri/session/sampler_for.hpp"
 #include "colibri/session/session.hpp"
 #include "colibri/session/session_plan.hpp"

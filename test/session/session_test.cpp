@@ -2,11 +2,15 @@
 
 #include <doctest/doctest.h>
 
+#include <ranges>
+
 #include "colibri/session/generation.hpp"
 #include "support/tiny_models.hpp"
 
 using namespace colibri;
 using text::token_id;
+
+static_assert(std::ranges::input_range<generation>);
 
 namespace {
 

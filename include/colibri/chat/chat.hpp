@@ -5,6 +5,7 @@
 #include <iterator>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -133,32 +134,13 @@ public:
     /// Why it ended; `failed` also when the prompt couldn't be evaluated.
     [[nodiscard]] finish_reason reason() const noexcept { return generation_ ? generation_->reason() : finish_reason::failed; }
     [[nodiscard]] const std::string& text() const noexcept { return text_; }
-    [[nodiscard]] const std::vector<text::token_id>& tokens() const noexcept { return generation_->tokens(); }
+    /// Tokens generated so far, an end token not included.
+    [[nodiscard]] std::span<const text::token_id> tokens() const noexcept {
+        return generation_ ? std::span<const text::token_id>(generation_->tokens()) : std::span<const text::token_id>();
+    }
 
-    /// Input iterator; advancing throws `exception` on an error.
-    class iterator {
-    public:
-        using value_type = std::string_view;
-        using difference_type = std::ptrdiff_t;
-        using iterator_concept = std::input_iterator_tag;
-
-        iterator() = default;
-        explicit iterator(answer* from) : from_(from) { ++*this; }
-        [[nodiscard]] std::string_view operator*() const noexcept { return piece_; }
-        iterator& operator++() {
-            const auto got = from_->next().value();
-            if (got) piece_ = *got;
-            else from_ = nullptr;
-            return *this;
-        }
-        void operator++(int) { ++*this; }
-        [[nodiscard]] bool operator==(std::default_sentinel_t) const noexcept { return from_ == nullptr; }
-
-    private:
-        answer* from_ = nullptr;
-        std::string_view piece_;
-    };
-    [[nodiscard]] iterator begin() { return iterator(this); }
+    /// Advancing throws `exception` on an error.
+    [[nodiscard]] piece_iterator<answer> begin() { return piece_iterator<answer>(this); }
     [[nodiscard]] std::default_sentinel_t end() const noexcept { return {}; }
 
 private:

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "colibri/sampling/sampler.hpp"
+#include "colibri/session/piece_iterator.hpp"
 #include "colibri/session/session.hpp"
 #include "colibri/session/text_filter.hpp"
 
@@ -74,30 +75,8 @@ public:
         if (reason_ == finish_reason::none) reason_ = finish_reason::canceled;
     }
 
-    /// Input iterator; advancing throws `exception` on an error.
-    class iterator {
-    public:
-        using value_type = std::string_view;
-        using difference_type = std::ptrdiff_t;
-        using iterator_concept = std::input_iterator_tag;
-
-        iterator() = default;
-        explicit iterator(generation* from) : from_(from) { ++*this; }
-        [[nodiscard]] std::string_view operator*() const noexcept { return piece_; }
-        iterator& operator++() {
-            const auto got = from_->next().value();
-            if (got) piece_ = *got;
-            else from_ = nullptr;
-            return *this;
-        }
-        void operator++(int) { ++*this; }
-        [[nodiscard]] bool operator==(std::default_sentinel_t) const noexcept { return from_ == nullptr; }
-
-    private:
-        generation* from_ = nullptr;
-        std::string_view piece_;
-    };
-    [[nodiscard]] iterator begin() { return iterator(this); }
+    /// Advancing throws `exception` on an error.
+    [[nodiscard]] piece_iterator<generation> begin() { return piece_iterator<generation>(this); }
     [[nodiscard]] std::default_sentinel_t end() const noexcept { return {}; }
 
 private:
