@@ -11,6 +11,12 @@
 //                                              #undef COLIBRI_SECTION_X
 // All other *-inl.hpp files are included by one place only and can be pasted there as they are.
 
+// g++ 12 warns of values that its own AVX-512 intrinsics leave undefined on purpose.
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#endif
+
 #if defined(HIGHWAY_HWY_FOREACH_TARGET_H_)
 #define COLIBRI_OPS_PRESENT HWY_TARGETS  // after the user's own pass over the targets
 #elif defined(HWY_HIGHWAY_INCLUDED)
@@ -97,4 +103,8 @@
 #else
 #define HWY_HIGHWAY_PER_TARGET
 #define HWY_SET_MACROS_PER_TARGET
+#endif
+
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic pop
 #endif
