@@ -207,7 +207,7 @@ TEST_CASE("templates: published templates") {
             CAPTURE(id);
             const value& input = inputs.at(id);
             outcome got;
-            auto rendered = templates.get(which).render(*input.find("messages"), options_of(input), &got.why);
+            auto rendered = templates.get(which).render_value(*input.find("messages"), options_of(input), &got.why);
             if (rendered) got.text = *std::move(rendered);
             if (got.text) CHECK(well_marked(*got.text));
             if (row.find("output") != nullptr) {
@@ -282,7 +282,7 @@ TEST_CASE("templates: what a user writes never becomes trusted") {
                     if (options.tools.is_none()) options.tools = value::list({});
                     options.variables = value::object({{"functions", "[]"}, {"datetime", "now"}});
                 }
-                return chat.render(map_strings(*input.find("messages"), with(letter)), options);
+                return chat.render_value(map_strings(*input.find("messages"), with(letter)), options);
             };
             auto first = render('A', false), second = render('B', false);
             if (!first) {
@@ -381,8 +381,8 @@ TEST_CASE("templates: built-in templates write what the published ones write") {
             const auto found = inputs.find(id);
             if (found == inputs.end()) continue;
             const value& messages = *found->second.find("messages");
-            const auto ours = mine->render(messages, options_of(found->second));
-            const auto theirs = templates.get(t.published).render(messages, options_of(found->second));
+            const auto ours = mine->render_value(messages, options_of(found->second));
+            const auto theirs = templates.get(t.published).render_value(messages, options_of(found->second));
             REQUIRE(ours.has_value());
             REQUIRE(theirs.has_value());
             CHECK(ours->text == theirs->text);

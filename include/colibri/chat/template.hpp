@@ -39,11 +39,11 @@ public:
     /// Codes: template_runtime, limit; `why` (if given) gets kind, message and line.
     [[nodiscard]] result<marked_text> render(const std::vector<message>& messages, const template_options& options = {},
                                              jinja::failure* why = nullptr) const {
-        return render(to_value(messages), options, why);
+        return render_value(to_value(messages), options, why);
     }
     /// The same for a list of dicts, which go to the template as they stand: text in them has the origin it was made with.
-    [[nodiscard]] result<marked_text> render(const jinja::value& messages, const template_options& options = {},
-                                             jinja::failure* why = nullptr) const;
+    [[nodiscard]] result<marked_text> render_value(const jinja::value& messages, const template_options& options = {},
+                                                   jinja::failure* why = nullptr) const;
 
     [[nodiscard]] const std::string& source() const noexcept { return source_; }
     /// Texts that end an answer although they are no tokens of the model; of built-in templates only.
@@ -149,8 +149,8 @@ inline result<chat_template> chat_template::named(std::string_view name) {
     return error{errc::not_found, concat("there is no chat template named ", quoted(name), ": take one of ", known)};
 }
 
-inline result<marked_text> chat_template::render(const jinja::value& messages, const template_options& options,
-                                                 jinja::failure* why) const {
+inline result<marked_text> chat_template::render_value(const jinja::value& messages, const template_options& options,
+                                                       jinja::failure* why) const {
     using jinja::value;
     std::optional<std::pair<value, std::string>> tagged;
     const auto not_there = [&](std::string_view message) -> error {

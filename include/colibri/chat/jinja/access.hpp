@@ -27,6 +27,7 @@ namespace colibri::jinja::detail {
 /// Attribute of a plain value (a method, or a number's part), without looking at items; nothing if there is none.
 [[nodiscard]] inline std::optional<value> own_attribute(machine& m, const value& self, std::string_view name) {
     if (name.size() > 4 && name.starts_with("__") && name.ends_with("__")) {
+        if (self.is_undefined() && name != "__class__" && name != "__init__" && name != "__doc__") return std::nullopt;
         return m.make_forbidden("access to attribute '", name, "' of a ", type_name(self), " is not allowed");
     }
     if (self.is(kind::object)) return self.as_object()->attribute(m, name);

@@ -124,10 +124,10 @@ protected:
 
     /// Operators that bind at least as tight as `least`. Equal ones in a row make one chain, so that long sums need no depth.
     expression_id parse_binary(int least) {
-        const level deeper(*this);
         const std::size_t line = current_.line;
         expression_id left = 0;
         if (least <= level_not && at_name("not")) {
+            const level deeper(*this);
             advance();
             left = make(expression_kind::logical_not, line, {parse_binary(level_not)});
         } else {
@@ -156,12 +156,15 @@ protected:
     }
 
     expression_id parse_unary(bool with_filter) {
-        const level deeper(*this);
         const std::size_t line = current_.line;
         expression_id out = 0;
-        if (take_symbol("-")) out = make(expression_kind::negative, line, {parse_unary(false)});
-        else if (take_symbol("+")) out = make(expression_kind::positive, line, {parse_unary(false)});
-        else out = parse_primary(false);
+        if (at_symbol("-") || at_symbol("+")) {
+            const level deeper(*this);
+            const bool minus = advance().value == "-";
+            out = make(minus ? expression_kind::negative : expression_kind::positive, line, {parse_unary(false)});
+        } else {
+            out = parse_primary(false);
+        }
         out = parse_postfix(out);
         return with_filter ? parse_filters(out) : out;
     }

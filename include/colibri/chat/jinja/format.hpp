@@ -322,13 +322,14 @@ inline void append_formatted(machine& m, string_builder& out, const value& v, st
     return v;
 }
 
-/// `format.format(...)`.
-[[nodiscard]] inline string format_braces(machine& m, const string& format, const arguments& given, int level = 0) {
+/// `format.format(...)`. `automatic` counts the fields without a name, also those inside of specifications.
+[[nodiscard]] inline string format_braces(machine& m, const string& format, const arguments& given, std::size_t& automatic,
+                                          int level = 0) {
     if (level > 2) fail_type("a format nests too deep");
     m.touch_slowly(format.size());
     string_builder out(m);
     const std::string_view text = format.view();
-    std::size_t automatic = 0, at = 0;
+    std::size_t at = 0;
     while (at < text.size()) {
         const std::size_t brace = std::min(text.find_first_of("{}", at), text.size());
         out.append(format, at, brace);
@@ -390,7 +391,7 @@ inline void append_formatted(machine& m, string_builder& out, const value& v, st
             fail_type("a format has an unknown conversion");
         }
         if (rest.find('{') != std::string_view::npos) {
-            const string spec = format_braces(m, string(std::string(rest), origin::trusted), given, level + 1);
+            const string spec = format_braces(m, string(std::string(rest), origin::trusted), given, automatic, level + 1);
             append_formatted(m, out, v, spec.view());
         } else {
             append_formatted(m, out, v, rest);

@@ -142,7 +142,8 @@ value partition(machine& m, const value& self, const arguments& given) {
     if (at == std::string_view::npos) {
         return FromRight ? m.make_tuple({string{}, string{}, s}) : m.make_tuple({s, string{}, string{}});
     }
-    return m.make_tuple({slice(m, s, 0, at), by, slice(m, s, at + by.size(), s.size())});
+    // The separator too is taken out of the text: a user's words don't become trusted because a template looks for them.
+    return m.make_tuple({slice(m, s, 0, at), slice(m, s, at, at + by.size()), slice(m, s, at + by.size(), s.size())});
 }
 
 template <bool AtStart>
@@ -195,7 +196,8 @@ inline value expandtabs(machine& m, const value& self, const arguments& given) {
 }
 
 inline value format(machine& m, const value& self, const arguments& given) {
-    return format_braces(m, self.as_string(), given);
+    std::size_t automatic = 0;
+    return format_braces(m, self.as_string(), given, automatic);
 }
 
 /// True if there is a character and all have a property.
