@@ -51,22 +51,20 @@ std::string figures_line(const engine& e) {
     return concat(counted(f.generated_tokens, "token"), rate_text(f.generation_rate), " | prompt ", f.prompt_tokens,
                   f.cached_tokens > 0 ? concat(" (", f.cached_tokens, " known)") : "", rate_text(f.prompt_rate),
                   " | TTFT ", fixed(f.first_token_seconds, 2), " s | context ", e.used(), " of ", e.context(),
-                  " | weights ", weights_text(memory), ", KV ", bytes_text(memory.kv), ", RSS ", bytes_text(memory.resident));
+                  " | weights ", weights_text(memory), ", KV ", bytes_text(memory.kv), ", RSS ",
+                  bytes_text(memory.resident));
 }
 
 std::string figures_text(const engine& e) {
     const auto& f = e.figures();
     const auto memory = e.memory();
     return concat("answer        ", counted(f.generated_tokens, "token"), rate_text(f.generation_rate), ", ",
-                  fixed(f.generation_seconds, 2), " s after the first\n",
-                  "prompt        ", counted(f.prompt_tokens, "token"), ", ", f.cached_tokens, " known before",
-                  rate_text(f.prompt_rate), ", ", fixed(f.prompt_seconds, 2), " s\n",
-                  "TTFT          ", fixed(f.first_token_seconds, 2), " s to the first token\n",
-                  "context       ", e.used(), " of ", e.context(), " tokens used\n",
-                  "weights       ", weights_text(memory), "\n",
-                  "KV cache      ", bytes_text(memory.kv), "\n",
-                  "activations   ", bytes_text(memory.scratch), "\n",
-                  "RSS           ", bytes_text(memory.resident));
+                  fixed(f.generation_seconds, 2), " s after the first\n", "prompt        ",
+                  counted(f.prompt_tokens, "token"), ", ", f.cached_tokens, " known before", rate_text(f.prompt_rate),
+                  ", ", fixed(f.prompt_seconds, 2), " s\n", "TTFT          ", fixed(f.first_token_seconds, 2),
+                  " s to the first token\n", "context       ", e.used(), " of ", e.context(), " tokens used\n",
+                  "weights       ", weights_text(memory), "\n", "KV cache      ", bytes_text(memory.kv), "\n",
+                  "activations   ", bytes_text(memory.scratch), "\n", "RSS           ", bytes_text(memory.resident));
 }
 
 void greet(const engine& e, const options& given, output& out, std::string_view behind) {

@@ -20,7 +20,8 @@ namespace colibri::repl {
 /// The same at length, for /stats.
 [[nodiscard]] std::string figures_text(const engine& e);
 
-/// Says at the start what runs: model, context, threads, seed in one line, with `behind` at its end; all about the model with
+/// Says at the start what runs: model, context, threads, seed in one line, with `behind` at its end; all about the
+/// model with
 /// --verbose.
 void greet(const engine& e, const options& given, output& out, std::string_view behind = {});
 

@@ -22,7 +22,8 @@ constexpr command_row commands[] = {
      "show how a text is cut into tokens", "Prints each token's id and text, one a line.\n"},
     {command::inspect, "inspect", for_inspect, "inspect MODEL [OPTIONS]", "show what is in a GGUF file",
      "Lists the metadata and the tensors of a GGUF file.\n"},
-    {command::completion, "completion", 0, "completion bash|zsh|fish", "print a script that completes commands in a shell",
+    {command::completion, "completion", 0, "completion bash|zsh|fish",
+     "print a script that completes commands in a shell",
      "Prints a script for a shell's completion. For instance, in ~/.bashrc:\n"
      "  eval \"$(colibri completion bash)\"\n"},
     {command::help, "help", 0, "help [COMMAND]", "show help", ""},
@@ -67,7 +68,8 @@ error unknown_option(std::string_view word, unsigned bits) {
 // Options of one command line, word by word.
 class parser {
 public:
-    parser(std::span<const std::string_view> words, unsigned bits, arguments& out) : words_(words), bits_(bits), out_(out) {}
+    parser(std::span<const std::string_view> words, unsigned bits, arguments& out)
+        : words_(words), bits_(bits), out_(out) {}
 
     result<void> run() {
         while (at_ < words_.size()) {
@@ -90,7 +92,8 @@ private:
         const auto equals = word.find('=');
         const std::string_view name = word.substr(2, equals == std::string_view::npos ? equals : equals - 2);
         const auto* row = find_option(name);
-        if (row == nullptr || row->name != name || (row->commands & bits_) == 0) return unknown_option(word.substr(0, equals), bits_);
+        if (row == nullptr || row->name != name || (row->commands & bits_) == 0)
+            return unknown_option(word.substr(0, equals), bits_);
         if (equals == std::string_view::npos) return take(*row, word);
         if (row->value.empty()) return refused(concat("--", row->name, " takes no value"));
         return set(*row, concat("--", row->name), word.substr(equals + 1));
@@ -124,7 +127,8 @@ private:
     arguments& out_;
 };
 
-// A word in front that is neither a command nor an option has to be a model; a slip in a command's name is told as such.
+// A word in front that is neither a command nor an option has to be a model; a slip in a command's name is told as
+// such.
 result<void> check_model_name(std::string_view word) {
     std::error_code problem;
     if (std::filesystem::exists(word, problem)) return {};

@@ -16,8 +16,8 @@ enum class command { chat, run, tokenize, inspect, completion, help, version };
 struct command_row {
     command which;
     std::string_view name;
-    unsigned bits;                ///< which options it takes; 0: none
-    std::string_view usage;       ///< behind "colibri "
+    unsigned bits;           ///< which options it takes; 0: none
+    std::string_view usage;  ///< behind "colibri "
     std::string_view summary;
     std::string_view explanation;  ///< paragraphs of its own help
 };
@@ -34,9 +34,9 @@ struct arguments {
 };
 
 /// Parses what follows the program's name. Without a command's name it is `chat`, so that `colibri MODEL` works.
-/// "--name=value" and "--name value" both work; a value may begin with '-'; "--" ends the options. Written by hand since
-/// option values are texts for a model that have to arrive as they are ("[a,b]", "--", ""), and "-ub" is one option.
-/// Errors: invalid_argument, one sentence with a suggestion for a near miss.
+/// "--name=value" and "--name value" both work; a value may begin with '-'; "--" ends the options. Written by hand
+/// since option values are texts for a model that have to arrive as they are ("[a,b]", "--", ""), and "-ub" is one
+/// option. Errors: invalid_argument, one sentence with a suggestion for a near miss.
 [[nodiscard]] result<arguments> parse_arguments(std::span<const std::string_view> words);
 
 /// Text of --help for one command, and of `colibri --help`.

@@ -23,7 +23,8 @@ exit_code chat_command(arguments args, output& out) {
         return exit_code::usage;
     }
     if (!args.names.empty()) {
-        out.fail(concat("there is one word too many: ", quoted(std::string_view(args.names.front())), " (messages come from standard input or -p)"));
+        out.fail(concat("there is one word too many: ", quoted(std::string_view(args.names.front())),
+                        " (messages come from standard input or -p)"));
         return exit_code::usage;
     }
     const auto first = read_prompt(args, false, out);

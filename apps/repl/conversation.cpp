@@ -32,7 +32,8 @@ result<void> load_setting(const std::string& name, const json& value, options& g
     const auto* row = find_option(name);
     const std::string where = concat("setting ", quoted(name));
     if (row == nullptr || !row->settable) return bad(where, "is unknown here");
-    const bool list = std::holds_alternative<std::vector<std::string> options::*>(row->target) || row->name == "logit-bias";
+    const bool list =
+        std::holds_alternative<std::vector<std::string> options::*>(row->target) || row->name == "logit-bias";
     if (value.is_array() != list) return bad(where, list ? "must be a list" : "must be one value");
     const json values = list ? value : json::array({value});
     for (const auto& each : values) {
@@ -60,7 +61,8 @@ result<conversation> load_messages(const json& file) {
         if (!shaped) return bad(where, "must have a \"role\" and a \"content\", both texts");
         chat_message loaded{message["role"], message["content"]};
         if (loaded.role != (i % 2 == 0 ? "user" : "assistant")) {
-            return bad(where, concat("has the role ", quoted(loaded.role), "; roles must be user and assistant in turn"));
+            return bad(where,
+                       concat("has the role ", quoted(loaded.role), "; roles must be user and assistant in turn"));
         }
         talk.messages.push_back(std::move(loaded));
     }
@@ -103,9 +105,10 @@ result<conversation> load_conversation(std::string_view text, options& given) {
         return error{errc::bad_magic, "this is no conversation that /save has written; nothing was changed"};
     }
     if (!file.contains("version") || file["version"] != format_version) {
-        return error{errc::bad_version, concat("the conversation has version ",
-                                               file.contains("version") ? escaped(file["version"].dump(), 20) : "none",
-                                               " and this program reads version ", format_version, "; nothing was changed")};
+        return error{errc::bad_version,
+                     concat("the conversation has version ",
+                            file.contains("version") ? escaped(file["version"].dump(), 20) : "none",
+                            " and this program reads version ", format_version, "; nothing was changed")};
     }
     auto talk = load_messages(file);
     if (!talk) return talk;

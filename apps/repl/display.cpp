@@ -75,7 +75,8 @@ std::size_t previous_cluster(std::string_view s, std::size_t at) noexcept {
 
 bool is_word(char32_t code) noexcept {
     if (code < 0x80) {
-        return (code >= '0' && code <= '9') || (code >= 'a' && code <= 'z') || (code >= 'A' && code <= 'Z') || code == '_';
+        return (code >= '0' && code <= '9') || (code >= 'a' && code <= 'z') || (code >= 'A' && code <= 'Z') ||
+               code == '_';
     }
     return code != 0xa0 && code != 0x3000 && !(code >= 0x2000 && code <= 0x200b) && code != 0x2028 && code != 0x2029;
 }

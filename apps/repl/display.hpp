@@ -26,7 +26,8 @@ namespace colibri::repl {
 /// `text` with ill-formed sequences replaced by U+FFFD; their number is added to `replaced`.
 [[nodiscard]] std::string valid_utf8(std::string_view text, std::size_t& replaced);
 
-/// `text` without control characters (line feed and tab stay), for showing a model's answer in a terminal: ESC becomes ^[.
+/// `text` without control characters (line feed and tab stay), for showing a model's answer in a terminal: ESC becomes
+/// ^[.
 [[nodiscard]] std::string without_controls(std::string_view text);
 
 }  // namespace colibri::repl

@@ -43,7 +43,8 @@ result<void> choose_template(chat_options& out, const std::string& wanted) {
     std::size_t replaced = 0;
     out.template_source = as_text(*bytes, replaced);
     if (out.template_source.empty()) {
-        return error{errc::template_syntax, concat("the chat template ", quoted(wanted), " is empty; --raw is the way without one")};
+        return error{errc::template_syntax,
+                     concat("the chat template ", quoted(wanted), " is empty; --raw is the way without one")};
     }
     return {};
 }
@@ -59,7 +60,8 @@ void set_sizes(Options& out, const options& given) {
 }
 
 error without_template(std::string_view option) {
-    return error{errc::invalid_argument, concat("--raw leaves the chat template out, so ", option, " has no place; give one of them")};
+    return error{errc::invalid_argument,
+                 concat("--raw leaves the chat template out, so ", option, " has no place; give one of them")};
 }
 
 }  // namespace
@@ -153,7 +155,8 @@ struct engine::state {
             }
         }
         out.how = end_of(pieces.reason());
-        if (out.how == answer_end::canceled && out.text.empty()) return error{errc::canceled, "stopped before the answer began"};
+        if (out.how == answer_end::canceled && out.text.empty())
+            return error{errc::canceled, "stopped before the answer began"};
         return out;
     }
 
@@ -254,20 +257,24 @@ std::string engine::description() const {
     const auto sum = gguf::summarize(m.file());
     std::string types;
     for (const auto& type : sum.types) types += concat(types.empty() ? "" : ", ", name(type.type));
-    return concat("model         ", m.title(), " (", quoted(m.path().string()), ")\n",
-                  "architecture  ", quoted(m.meta().get_or<std::string>("general.architecture", "").value_or("")), ", ",
-                  fixed(static_cast<double>(sum.parameters) / 1e6, 1), " million parameters, ", bytes_text(sum.data_bytes), " (", types, ")\n",
-                  "context       ", context(), " tokens here, ", m.params().trained_context, " in training\n",
-                  "vocabulary    ", m.tokenizer().size(), " tokens\n",
-                  "computing     ", simd::target_name(), ", ", counted(threads(), "thread"), ", keys ", name(state_->cache().options().cache_k),
-                  ", values ", name(state_->cache().options().cache_v), "\n",
-                  "template      ", raw() ? "none (raw text)" : state_->given.chat_template ? quoted(*state_->given.chat_template)
-                                    : state_->talk->has_template() ? "the model's own" : "none; the plain form is used");
+    return concat("model         ", m.title(), " (", quoted(m.path().string()), ")\n", "architecture  ",
+                  quoted(m.meta().get_or<std::string>("general.architecture", "").value_or("")), ", ",
+                  fixed(static_cast<double>(sum.parameters) / 1e6, 1), " million parameters, ",
+                  bytes_text(sum.data_bytes), " (", types, ")\n", "context       ", context(), " tokens here, ",
+                  m.params().trained_context, " in training\n", "vocabulary    ", m.tokenizer().size(), " tokens\n",
+                  "computing     ", simd::target_name(), ", ", counted(threads(), "thread"), ", keys ",
+                  name(state_->cache().options().cache_k), ", values ", name(state_->cache().options().cache_v), "\n",
+                  "template      ",
+                  raw()                          ? "none (raw text)"
+                  : state_->given.chat_template  ? quoted(*state_->given.chat_template)
+                  : state_->talk->has_template() ? "the model's own"
+                                                 : "none; the plain form is used");
 }
 
 std::string engine::template_text() const {
-    return state_->given.chat_template ? *state_->given.chat_template
-                                       : state_->source.meta().get_or<std::string>("tokenizer.chat_template", "").value_or("");
+    return state_->given.chat_template
+               ? *state_->given.chat_template
+               : state_->source.meta().get_or<std::string>("tokenizer.chat_template", "").value_or("");
 }
 
 std::vector<std::pair<std::string, std::string>> engine::settings() const {
@@ -314,7 +321,8 @@ const answer_figures& engine::figures() const { return state_->figures; }
 
 memory_figures engine::memory() const {
     const auto m = state_->cache().memory();
-    return {m.weights_mapped + m.weights_resident, m.weights_resident == 0, m.kv, m.scratch, read_process_memory().resident};
+    return {m.weights_mapped + m.weights_resident, m.weights_resident == 0, m.kv, m.scratch,
+            read_process_memory().resident};
 }
 
 }  // namespace colibri::repl

@@ -26,14 +26,14 @@ enum class answer_end { end, stop, length, context, canceled };
 
 /// Figures of the last answer. Times in seconds.
 struct answer_figures {
-    std::uint32_t prompt_tokens = 0;     ///< of the whole prompt, the conversation so far included
-    std::uint32_t cached_tokens = 0;     ///< of these, evaluated before
+    std::uint32_t prompt_tokens = 0;  ///< of the whole prompt, the conversation so far included
+    std::uint32_t cached_tokens = 0;  ///< of these, evaluated before
     std::uint32_t generated_tokens = 0;
     double prompt_seconds = 0.0;
     double first_token_seconds = 0.0;
     double generation_seconds = 0.0;
-    double prompt_rate = 0.0;            ///< evaluated tokens per second, 0 if none were
-    double generation_rate = 0.0;        ///< tokens per second after the first
+    double prompt_rate = 0.0;      ///< evaluated tokens per second, 0 if none were
+    double generation_rate = 0.0;  ///< tokens per second after the first
 };
 
 /// Bytes held.
@@ -42,7 +42,7 @@ struct memory_figures {
     bool weights_mapped = false;  ///< the weights are mapped, so the kernel decides how much of them stays in memory
     std::uint64_t kv = 0;
     std::uint64_t scratch = 0;
-    std::uint64_t resident = 0;   ///< of the whole process (RSS)
+    std::uint64_t resident = 0;  ///< of the whole process (RSS)
 };
 
 struct answer {
@@ -52,7 +52,7 @@ struct answer {
 
 /// What an answer needs from its caller.
 struct answer_hooks {
-    std::function<bool(std::string_view)> piece = {};  ///< gets the text as it comes; false stops
+    std::function<bool(std::string_view)> piece = {};   ///< gets the text as it comes; false stops
     std::function<void(std::string_view)> prompt = {};  ///< gets what the model gets, before it is evaluated
     progress_fn progress = {};                          ///< evaluated tokens of the prompt
     const cancel_flag* cancel = nullptr;
@@ -105,8 +105,8 @@ public:
     [[nodiscard]] const std::optional<std::string>& system() const;
     void set_conversation(std::optional<std::string> system, std::vector<chat_message> messages);
 
-    /// Adds a user's message and its answer. An answer that was stopped stays as far as it got. On an error, or when it was
-    /// stopped before it began, the conversation is as before.
+    /// Adds a user's message and its answer. An answer that was stopped stays as far as it got. On an error, or when it
+    /// was stopped before it began, the conversation is as before.
     [[nodiscard]] result<answer> ask(std::string text, const answer_hooks& hooks);
 
     [[nodiscard]] const answer_figures& figures() const;

@@ -31,7 +31,8 @@ struct temporary_file {
 // the editor's alone meanwhile.
 int run_and_wait(const char* command, const std::string& file) {
     const std::string script = concat(command, " \"$1\"");
-    struct sigaction ignore {}, interrupt {}, quit {};
+    struct sigaction ignore {
+    }, interrupt{}, quit{};
     ignore.sa_handler = SIG_IGN;
     ::sigaction(SIGINT, &ignore, &interrupt);
     ::sigaction(SIGQUIT, &ignore, &quit);
@@ -75,7 +76,8 @@ result<std::string> edit_in_external_editor(std::string_view text) {
 
     const int status = run_and_wait(command, file.path);
     if (status == -1 || !WIFEXITED(status) || WEXITSTATUS(status) != 0) {
-        return error{errc::canceled, concat("the editor ", quoted(std::string_view(command)), " failed, so the message stays as it was")};
+        return error{errc::canceled, concat("the editor ", quoted(std::string_view(command)),
+                                            " failed, so the message stays as it was")};
     }
     auto edited = read_whole_file(file.path);
     if (!edited) return edited;

@@ -9,7 +9,9 @@ namespace {
 constexpr std::size_t text_column = 30;
 constexpr std::size_t last_column = 100;
 
-std::string bold(std::string_view text, bool color) { return color ? concat("\033[1m", text, "\033[0m") : std::string(text); }
+std::string bold(std::string_view text, bool color) {
+    return color ? concat("\033[1m", text, "\033[0m") : std::string(text);
+}
 
 // `text` broken between words, each line behind `text_column` blanks.
 void put_wrapped(std::string& out, std::string_view text, std::size_t column) {
@@ -42,7 +44,8 @@ void put_option(std::string& out, const option_row& row) {
     left += concat("--", row.name);
     if (!row.value.empty()) left += concat(" ", row.value);
     std::string right(row.help);
-    if (!row.choices.empty() && row.choices != "FILE" && row.value.find('|') == std::string_view::npos && row.name != "color") {
+    if (!row.choices.empty() && row.choices != "FILE" && row.value.find('|') == std::string_view::npos &&
+        row.name != "color") {
         right += concat(": ", row.choices);
     }
     if (!row.default_text.empty()) right += concat(" [", row.default_text, "]");
@@ -77,7 +80,8 @@ std::string help_text(command which, bool color) {
 }
 
 std::string overview_text(bool color) {
-    std::string out = concat("Colibri runs GGUF language models on this computer's CPU.\n\n", bold("Usage:", color), "\n");
+    std::string out =
+        concat("Colibri runs GGUF language models on this computer's CPU.\n\n", bold("Usage:", color), "\n");
     for (const auto& c : all_commands()) {
         if (c.which == command::help) continue;
         out += concat("  colibri ", c.usage, "\n");

@@ -19,8 +19,8 @@ namespace colibri::repl {
 [[nodiscard]] std::string encode_history_entry(std::string_view entry);
 [[nodiscard]] std::string decode_history_entry(std::string_view line);
 
-/// Entries, oldest first. The file has mode 0600, is replaced as a whole, and is shared with other running programs: each
-/// `add` reads it again under a lock.
+/// Entries, oldest first. The file has mode 0600, is replaced as a whole, and is shared with other running programs:
+/// each `add` reads it again under a lock.
 class history {
 public:
     static constexpr std::size_t max_entries = 1000;

@@ -73,7 +73,8 @@ std::optional<key> key_decoder::next() {
         case escape: return next_escape();
         default: break;
     }
-    if (first < 0x20) return take(1, {key_kind::ctrl, std::string(1, static_cast<char>(first == 0 ? ' ' : first + '`'))});
+    if (first < 0x20)
+        return take(1, {key_kind::ctrl, std::string(1, static_cast<char>(first == 0 ? ' ' : first + '`'))});
     const std::size_t length = announced(first);
     if (bytes_.size() < length) {
         // A sequence that can still become whole waits for the rest.

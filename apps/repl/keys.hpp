@@ -9,15 +9,15 @@ namespace colibri::repl {
 
 /// What a key is. Letters with Ctrl or Alt are `ctrl` and `alt` with the letter in `text`.
 enum class key_kind {
-    text,           ///< one code point
-    paste,          ///< a whole bracketed paste, line ends as '\n'
+    text,   ///< one code point
+    paste,  ///< a whole bracketed paste, line ends as '\n'
     enter,
-    newline,        ///< Ctrl-J, Alt-Enter, Shift-Enter where the terminal tells
+    newline,  ///< Ctrl-J, Alt-Enter, Shift-Enter where the terminal tells
     tab,
     ctrl,
     alt,
     backspace,
-    word_backspace, ///< Alt-Backspace
+    word_backspace,  ///< Alt-Backspace
     del,
     left,
     right,
@@ -27,10 +27,10 @@ enum class key_kind {
     end,
     page_up,
     page_down,
-    word_left,      ///< Ctrl- or Alt-Left
+    word_left,  ///< Ctrl- or Alt-Left
     word_right,
-    escape,         ///< Escape alone
-    unknown,        ///< a sequence that means nothing here
+    escape,   ///< Escape alone
+    unknown,  ///< a sequence that means nothing here
 };
 
 struct key {
@@ -39,7 +39,8 @@ struct key {
     friend bool operator==(const key&, const key&) = default;
 };
 
-/// Collects bytes and gives keys. Incomplete sequences wait for more bytes, or for `flush` when no more came for a moment.
+/// Collects bytes and gives keys. Incomplete sequences wait for more bytes, or for `flush` when no more came for a
+/// moment.
 class key_decoder {
 public:
     void feed(std::string_view bytes);

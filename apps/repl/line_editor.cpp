@@ -133,9 +133,7 @@ line_editor::step line_editor::handle_edit(const key& k) {
         case key_kind::enter: return enter();
         case key_kind::newline: buffer_.insert("\n"); break;
         case key_kind::tab: complete(completed); break;
-        case key_kind::ctrl:
-            wanted_column_ = column;
-            return handle_ctrl(k.text.front());
+        case key_kind::ctrl: wanted_column_ = column; return handle_ctrl(k.text.front());
         case key_kind::alt: handle_alt(k.text.front()); break;
         case key_kind::backspace: buffer_.erase_left(); break;
         case key_kind::word_backspace: buffer_.kill_word_left(); break;
@@ -242,8 +240,8 @@ bool line_editor::move_rows(std::ptrdiff_t by) {
 void line_editor::recall(std::ptrdiff_t by) {
     const auto& entries = past_.entries();
     const auto last = static_cast<std::ptrdiff_t>(entries.size());
-    const auto wanted = static_cast<std::size_t>(
-        std::clamp<std::ptrdiff_t>(static_cast<std::ptrdiff_t>(recalled_) + by, 0, last));
+    const auto wanted =
+        static_cast<std::size_t>(std::clamp<std::ptrdiff_t>(static_cast<std::ptrdiff_t>(recalled_) + by, 0, last));
     if (wanted == recalled_) return;
     if (recalled_ == entries.size()) draft_ = buffer_.text();
     recalled_ = wanted;
@@ -295,7 +293,9 @@ std::size_t line_editor::find_back(std::string_view wanted, std::size_t from) co
 
 line_editor::step line_editor::handle_search(const key& k) {
     const auto& entries = past_.entries();
-    auto& [wanted, found, failed] = *search_;
+    auto& wanted = search_->wanted;
+    auto& found = search_->found;
+    auto& failed = search_->failed;
     const auto take = [&](std::size_t at) {
         failed = at == entries.size();
         if (!failed) found = at;
@@ -315,8 +315,7 @@ line_editor::step line_editor::handle_search(const key& k) {
         if (!wanted.empty()) take(found == 0 ? entries.size() : find_back(wanted, found - 1));
         return step::go_on;
     }
-    const bool given_up =
-        k == key{key_kind::ctrl, "g"} || k == key{key_kind::ctrl, "c"} || k.kind == key_kind::escape;
+    const bool given_up = k == key{key_kind::ctrl, "g"} || k == key{key_kind::ctrl, "c"} || k.kind == key_kind::escape;
     if (!given_up && found < entries.size()) {
         if (recalled_ == entries.size()) draft_ = buffer_.text();
         recalled_ = found;

@@ -23,9 +23,9 @@ struct completions {
 
 /// How reading ended.
 enum class read_end {
-    message,     ///< Enter
-    end,         ///< Ctrl-D with nothing typed, or the terminal is gone
-    interrupted, ///< Ctrl-C with nothing typed
+    message,      ///< Enter
+    end,          ///< Ctrl-D with nothing typed, or the terminal is gone
+    interrupted,  ///< Ctrl-C with nothing typed
 };
 
 struct read_result {
@@ -84,9 +84,9 @@ private:
     prompt prompt_;
     std::optional<search_state> search_;
     bool literal_ = false;
-    bool at_end_ = false;                       ///< standard input has ended
+    bool at_end_ = false;  ///< standard input has ended
 
-    std::size_t recalled_ = 0;                  ///< entry shown; entries().size() is the draft
+    std::size_t recalled_ = 0;  ///< entry shown; entries().size() is the draft
     std::string draft_;
     std::optional<std::size_t> wanted_column_;  ///< while keys move up and down
     bool completed_ = false;                    ///< the last key was Tab

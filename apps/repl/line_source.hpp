@@ -8,8 +8,8 @@
 
 namespace colibri::repl {
 
-/// Reads lines from a descriptor as they come. A byte-order mark at the start and '\r' in front of a line end are left out,
-/// ill-formed UTF-8 becomes U+FFFD; the last line needs no line end.
+/// Reads lines from a descriptor as they come. A byte-order mark at the start and '\r' in front of a line end are left
+/// out, ill-formed UTF-8 becomes U+FFFD; the last line needs no line end.
 class line_source {
 public:
     explicit line_source(int fd) noexcept : fd_(fd) {}

@@ -21,25 +21,49 @@ constexpr std::string_view cache_types = "f32 f16 bf16 q8_0 q4_0";
 // The ways to write a row.
 constexpr option_row switch_row(std::string_view name, unsigned commands, option_target target, std::string_view help,
                                 std::string_view default_text = {}, bool value = true) {
-    return {.name = name, .help = help, .default_text = default_text, .commands = commands, .target = target,
+    return {.name = name,
+            .help = help,
+            .default_text = default_text,
+            .commands = commands,
+            .target = target,
             .switch_value = value};
 }
-constexpr option_row number_row(std::string_view name, std::string_view short_name, std::optional<std::int64_t> o::*target,
-                                std::int64_t least, std::int64_t most, std::string_view help,
-                                std::string_view default_text) {
-    return {.name = name, .short_name = short_name, .value = "N", .help = help, .default_text = default_text,
-            .commands = both, .target = target, .least = least, .most = most};
+constexpr option_row number_row(std::string_view name, std::string_view short_name,
+                                std::optional<std::int64_t> o::*target, std::int64_t least, std::int64_t most,
+                                std::string_view help, std::string_view default_text) {
+    return {.name = name,
+            .short_name = short_name,
+            .value = "N",
+            .help = help,
+            .default_text = default_text,
+            .commands = both,
+            .target = target,
+            .least = least,
+            .most = most};
 }
-constexpr option_row text_row(std::string_view name, std::string_view short_name, std::string_view value, unsigned commands,
-                              option_target target, std::string_view help, std::string_view default_text = {},
-                              std::string_view choices = {}) {
-    return {.name = name, .short_name = short_name, .value = value, .help = help, .default_text = default_text,
-            .commands = commands, .target = target, .choices = choices};
+constexpr option_row text_row(std::string_view name, std::string_view short_name, std::string_view value,
+                              unsigned commands, option_target target, std::string_view help,
+                              std::string_view default_text = {}, std::string_view choices = {}) {
+    return {.name = name,
+            .short_name = short_name,
+            .value = value,
+            .help = help,
+            .default_text = default_text,
+            .commands = commands,
+            .target = target,
+            .choices = choices};
 }
 constexpr option_row sampling_row(std::string_view name, std::string_view value, std::string_view help,
                                   std::string_view default_text = {}, std::string_view short_name = {}) {
-    return {.name = name, .short_name = short_name, .value = value, .help = help, .default_text = default_text,
-            .commands = both, .target = sampling_target{}, .choices = name == "mirostat" ? "0 1 2" : "", .settable = true};
+    return {.name = name,
+            .short_name = short_name,
+            .value = value,
+            .help = help,
+            .default_text = default_text,
+            .commands = both,
+            .target = sampling_target{},
+            .choices = name == "mirostat" ? "0 1 2" : "",
+            .settable = true};
 }
 constexpr option_row settable(option_row row) {
     row.settable = true;
@@ -76,8 +100,15 @@ constexpr option_row table[] = {
                "with --raw and in tokenize: texts of control tokens in the input mean these tokens"),
     switch_row("show-prompt", both, &o::show_prompt, "show the text that the model gets, on standard error", "off"),
 
-    settable({.name = "predict", .short_name = "n", .value = "N", .help = "most tokens of an answer; -1: no limit",
-              .default_text = "-1", .commands = both, .target = &o::predict, .least = -1, .most = many}),
+    settable({.name = "predict",
+              .short_name = "n",
+              .value = "N",
+              .help = "most tokens of an answer; -1: no limit",
+              .default_text = "-1",
+              .commands = both,
+              .target = &o::predict,
+              .least = -1,
+              .most = many}),
     settable(text_row("stop", "", "TEXT", both, &o::stops, "end the answer in front of this text; may be repeated")),
     settable(switch_row("ignore-eos", both, sampling_target{}, "go on when the model ends its answer", "off")),
 
@@ -123,8 +154,8 @@ constexpr option_row table[] = {
 struct group_heading {
     std::string_view first, text;
 };
-constexpr group_heading headings[] = {{"model", "Model"},     {"prompt", "Prompt"}, {"predict", "Answer"},
-                                      {"seed", "Sampling"},   {"ids", "Tokens"},    {"no-tensors", "Metadata"},
+constexpr group_heading headings[] = {{"model", "Model"},   {"prompt", "Prompt"}, {"predict", "Answer"},
+                                      {"seed", "Sampling"}, {"ids", "Tokens"},    {"no-tensors", "Metadata"},
                                       {"json", "Output"}};
 
 error refused(std::string message) { return error{errc::invalid_argument, std::move(message)}; }
@@ -132,7 +163,8 @@ error refused(std::string message) { return error{errc::invalid_argument, std::m
 result<std::int64_t> number_in(const option_row& row, std::string_view text) {
     const auto number = parse_number<std::int64_t>(text);
     if (number && *number >= row.least && *number <= row.most) return *number;
-    const auto range = row.most == many ? concat("of at least ", row.least) : concat("from ", row.least, " to ", row.most);
+    const auto range =
+        row.most == many ? concat("of at least ", row.least) : concat("from ", row.least, " to ", row.most);
     return refused(concat("a whole number ", range, " is needed, not ", quoted(text)));
 }
 
@@ -237,31 +269,30 @@ result<void> set_option(options& all, const option_row& row, std::string_view te
         target = *parsed;
         return {};
     };
-    return std::visit(
-        overloaded{
-            [&](sampling_target) { return sampling::set(all.sampling, setting_name(row), text); },
-            [&](bool options::*member) { return set_truth(all.*member); },
-            [&](std::optional<bool> options::*member) { return set_truth(all.*member); },
-            [&](std::optional<std::int64_t> options::*member) -> result<void> {
-                auto parsed = number_in(row, text);
-                if (!parsed) return std::move(parsed).error();
-                all.*member = *parsed;
-                return {};
-            },
-            [&](std::optional<std::string> options::*member) -> result<void> {
-                if (!row.choices.empty() && row.choices != "FILE" && !is_choice(row.choices, text)) {
-                    return refused(concat("one of ", row.choices, " is needed, not ", quoted(text)));
-                }
-                all.*member = std::string(text);
-                return {};
-            },
-            [&](std::vector<std::string> options::*member) -> result<void> {
-                if (text.empty()) return refused("an empty text would end every answer at once");
-                (all.*member).emplace_back(text);
-                return {};
-            },
-        },
-        row.target);
+    return std::visit(overloaded{
+                          [&](sampling_target) { return sampling::set(all.sampling, setting_name(row), text); },
+                          [&](bool options::*member) { return set_truth(all.*member); },
+                          [&](std::optional<bool> options::*member) { return set_truth(all.*member); },
+                          [&](std::optional<std::int64_t> options::*member) -> result<void> {
+                              auto parsed = number_in(row, text);
+                              if (!parsed) return std::move(parsed).error();
+                              all.*member = *parsed;
+                              return {};
+                          },
+                          [&](std::optional<std::string> options::*member) -> result<void> {
+                              if (!row.choices.empty() && row.choices != "FILE" && !is_choice(row.choices, text)) {
+                                  return refused(concat("one of ", row.choices, " is needed, not ", quoted(text)));
+                              }
+                              all.*member = std::string(text);
+                              return {};
+                          },
+                          [&](std::vector<std::string> options::*member) -> result<void> {
+                              if (text.empty()) return refused("an empty text would end every answer at once");
+                              (all.*member).emplace_back(text);
+                              return {};
+                          },
+                      },
+                      row.target);
 }
 
 void unset_option(options& all, const option_row& row) {

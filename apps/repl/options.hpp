@@ -1,5 +1,5 @@
-// All options of all commands in one struct, and the table that describes each: from it come the parsing of arguments, the
-// help texts, shell completion, /set and /show, and what /save writes.
+// All options of all commands in one struct, and the table that describes each: from it come the parsing of arguments,
+// the help texts, shell completion, /set and /show, and what /save writes.
 #pragma once
 
 #include <cstdint>
@@ -50,24 +50,24 @@ enum command_bits : unsigned { for_chat = 1, for_run = 2, for_tokenize = 4, for_
 struct sampling_target {};
 
 /// What an option's value is and where it goes.
-using option_target =
-    std::variant<sampling_target, bool options::*, std::optional<bool> options::*, std::optional<std::int64_t> options::*,
-                 std::optional<std::string> options::*, std::vector<std::string> options::*>;
+using option_target = std::variant<sampling_target, bool options::*, std::optional<bool> options::*,
+                                   std::optional<std::int64_t> options::*, std::optional<std::string> options::*,
+                                   std::vector<std::string> options::*>;
 
 /// One line of the table.
 struct option_row {
-    std::string_view name = {};           ///< "top-k"
-    std::string_view short_name = {};     ///< "ub", or empty
-    std::string_view value = {};          ///< what stands for the value in help ("N"); empty: a switch
-    std::string_view help = {};           ///< ends without a point
-    std::string_view default_text = {};   ///< shown in help; empty: nothing to show
+    std::string_view name = {};          ///< "top-k"
+    std::string_view short_name = {};    ///< "ub", or empty
+    std::string_view value = {};         ///< what stands for the value in help ("N"); empty: a switch
+    std::string_view help = {};          ///< ends without a point
+    std::string_view default_text = {};  ///< shown in help; empty: nothing to show
     unsigned commands = 0;
     option_target target = sampling_target{};
     std::int64_t least = 0;
     std::int64_t most = 0;
-    std::string_view choices = {};   ///< separated by blanks; with FILE among them a file name may stand too
-    bool settable = false;           ///< /set changes it, /save writes it
-    bool switch_value = true;        ///< what a switch sets
+    std::string_view choices = {};  ///< separated by blanks; with FILE among them a file name may stand too
+    bool settable = false;          ///< /set changes it, /save writes it
+    bool switch_value = true;       ///< what a switch sets
 };
 
 /// All options, in the order of help.

@@ -36,8 +36,10 @@ int write_all(int fd, std::string_view text) {
 }  // namespace
 
 output::output(color_choice choice)
-    : out_terminal_(::isatty(STDOUT_FILENO) == 1), err_terminal_(::isatty(STDERR_FILENO) == 1),
-      color_out_(wants_color(choice, STDOUT_FILENO)), color_err_(wants_color(choice, STDERR_FILENO)) {}
+    : out_terminal_(::isatty(STDOUT_FILENO) == 1),
+      err_terminal_(::isatty(STDERR_FILENO) == 1),
+      color_out_(wants_color(choice, STDOUT_FILENO)),
+      color_err_(wants_color(choice, STDERR_FILENO)) {}
 
 bool output::answer(std::string_view text) { return out_terminal_ ? print(without_controls(text)) : print(text); }
 

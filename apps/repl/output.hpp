@@ -13,8 +13,8 @@ class output {
 public:
     explicit output(color_choice choice);
 
-    /// Part of an answer, to standard output; in a terminal its control characters are made visible. False when nobody reads
-    /// it any more or it can't be written (see `write_failed`): then the work should end.
+    /// Part of an answer, to standard output; in a terminal its control characters are made visible. False when nobody
+    /// reads it any more or it can't be written (see `write_failed`): then the work should end.
     bool answer(std::string_view text);
 
     /// Text of ours to standard output, as it is.

@@ -19,8 +19,8 @@ struct prompt {
     bool color = false;
 };
 
-/// Paints from the row where the cursor is downwards, and knows where the cursor stands in what it painted. A text taller
-/// than the screen is shown in part, around the cursor.
+/// Paints from the row where the cursor is downwards, and knows where the cursor stands in what it painted. A text
+/// taller than the screen is shown in part, around the cursor.
 class painter {
 public:
     explicit painter(int fd) noexcept : fd_(fd) {}
@@ -28,7 +28,8 @@ public:
     /// Replaces what is painted.
     void paint(const prompt& p, std::string_view text, std::size_t cursor);
 
-    /// Moves the cursor below the text. One that was shown in part is painted as a whole first, so that it stays readable.
+    /// Moves the cursor below the text. One that was shown in part is painted as a whole first, so that it stays
+    /// readable.
     void leave();
 
     /// Removes what is painted; the cursor is where it began.
@@ -44,10 +45,11 @@ public:
     /// where the text's layout at the new width has it.
     void resized();
 
-    /// The text position `by` rows below the cursor, as near as can be to column `wanted` (set if it is empty); nothing if
-    /// there is no such row.
+    /// The text position `by` rows below the cursor, as near as can be to column `wanted` (set if it is empty); nothing
+    /// if there is no such row.
     [[nodiscard]] std::optional<std::size_t> position_below(const prompt& p, std::string_view text, std::size_t cursor,
-                                                            std::ptrdiff_t by, std::optional<std::size_t>& wanted) const;
+                                                            std::ptrdiff_t by,
+                                                            std::optional<std::size_t>& wanted) const;
 
     /// Writes `lines` in place of what is painted, a new line behind each.
     void print(std::string_view lines);

@@ -16,8 +16,8 @@ struct prompt_input {
     exit_code failed = exit_code::ok;  ///< not ok: stop with it
 };
 
-/// Joins -p with what -f, the one name, "-", or (if none of these is given) standard input hold, with a blank line between.
-/// Standard input is read only if it is not a terminal or "-" asks for it, and never with `use_stdin` false.
+/// Joins -p with what -f, the one name, "-", or (if none of these is given) standard input hold, with a blank line
+/// between. Standard input is read only if it is not a terminal or "-" asks for it, and never with `use_stdin` false.
 [[nodiscard]] prompt_input read_prompt(const arguments& args, bool use_stdin, output& out);
 
 }  // namespace colibri::repl

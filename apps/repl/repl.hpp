@@ -17,8 +17,8 @@ class repl {
 public:
     repl(engine& e, options given, output& out);
 
-    /// Answers `first`, if there is one, then what comes from standard input. With a terminal the result is ok unless output
-    /// failed; with a pipe it is that of the first thing that went wrong.
+    /// Answers `first`, if there is one, then what comes from standard input. With a terminal the result is ok unless
+    /// output failed; with a pipe it is that of the first thing that went wrong.
     [[nodiscard]] exit_code run(const std::optional<std::string>& first);
 
 private:
@@ -51,7 +51,7 @@ private:
     history past_;
     exit_code worst_ = exit_code::ok;  ///< of the first thing that went wrong
     bool interactive_ = false;
-    bool answered_ = false;            ///< an answer has been given, so that there are figures
+    bool answered_ = false;  ///< an answer has been given, so that there are figures
 };
 
 }  // namespace colibri::repl

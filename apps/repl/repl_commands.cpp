@@ -43,7 +43,8 @@ completions among(std::string_view typed, std::size_t begin, const std::vector<s
 }
 
 bool shows_safely(std::string_view name) {
-    return std::none_of(name.begin(), name.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; });
+    return std::none_of(name.begin(), name.end(),
+                        [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; });
 }
 
 }  // namespace
@@ -97,7 +98,8 @@ completions complete_path(std::string_view before_cursor, std::size_t path_begin
     const std::size_t name_begin = slash == std::string_view::npos ? 0 : slash + 1;
     const auto name = typed.substr(name_begin);
     completions out{.begin = path_begin + name_begin, .candidates = {}, .applies = true};
-    const std::filesystem::path folder = name_begin == 0 ? std::filesystem::path(".") : expand_home(typed.substr(0, name_begin));
+    const std::filesystem::path folder =
+        name_begin == 0 ? std::filesystem::path(".") : expand_home(typed.substr(0, name_begin));
     std::error_code problem;
     for (std::filesystem::directory_iterator it(folder, problem), end; !problem && it != end; it.increment(problem)) {
         std::string entry = it->path().filename().string();

@@ -41,7 +41,8 @@ bool is_closed(std::string_view block) {
 // The inside of a whole block; other text unchanged.
 std::string_view unwrapped(std::string_view text) {
     if (!text.starts_with(fence)) return text;
-    if (is_closed(text)) text = without_trailing_blanks(text).substr(0, without_trailing_blanks(text).size() - fence.size());
+    if (is_closed(text))
+        text = without_trailing_blanks(text).substr(0, without_trailing_blanks(text).size() - fence.size());
     text.remove_prefix(fence.size());
     if (text.starts_with('\n')) text.remove_prefix(1);
     if (text.ends_with('\n')) text.remove_suffix(1);

@@ -18,9 +18,10 @@ struct repl_input {
 /// Whether a `"""` block has begun (at the start, or as a command's argument) and not ended, so that lines must follow.
 [[nodiscard]] bool is_open_block(std::string_view text);
 
-/// Takes a whole text apart. A command is '/' and letters as the whole first word; "//" stands for a message's first '/';
-/// `"""` around a message or an argument go away, together with a line end just inside. Blank text is empty. `literal` text
-/// (a paste of several lines) is a message whatever it looks like.
+/// Takes a whole text apart. A command is '/' and letters as the whole first word; "//" stands for a message's first
+/// '/';
+/// `"""` around a message or an argument go away, together with a line end just inside. Blank text is empty. `literal`
+/// text (a paste of several lines) is a message whatever it looks like.
 [[nodiscard]] repl_input parse_input(std::string_view text, bool literal = false);
 
 /// `text` in a form that `parse_input` makes the same message of, for the history of literal texts.

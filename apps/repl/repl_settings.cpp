@@ -101,7 +101,8 @@ void repl::show_settings() {
         name.append(name.size() < 20 ? 20 - name.size() : 1, ' ');
         text += concat(name, value, given_values(given_, row).empty() ? "" : "  (set)", "\n");
     }
-    out_.say(concat(text, "history             ", past_.attached() ? "on" : "off", "\nin force: ", engine_.sampling_text()));
+    out_.say(
+        concat(text, "history             ", past_.attached() ? "on" : "off", "\nin force: ", engine_.sampling_text()));
 }
 
 void repl::show(std::string_view topic) {
@@ -125,8 +126,9 @@ void repl::show(std::string_view topic) {
         out_.fail(concat("there is no topic ", quoted(topic), suggestion(topic, show_topics), " (", known, ")"));
         return went_wrong(exit_code::usage);
     }
-    out_.say(concat(engine_.description(), "\n", counted(engine_.messages().size(), "message"), ", context ", engine_.used(),
-                    " of ", engine_.context(), " tokens\nin force: ", engine_.sampling_text(), "\n/show takes one of ", known));
+    out_.say(concat(engine_.description(), "\n", counted(engine_.messages().size(), "message"), ", context ",
+                    engine_.used(), " of ", engine_.context(), " tokens\nin force: ", engine_.sampling_text(),
+                    "\n/show takes one of ", known));
 }
 
 void repl::system(std::string_view text) {
@@ -138,8 +140,10 @@ void repl::system(std::string_view text) {
         return went_wrong(exit_code::usage);
     }
     const bool none = text == "none" || text == "default";
-    engine_.set_conversation(none ? std::optional<std::string>() : std::optional<std::string>(text), engine_.messages());
-    out_.remark(none ? "there is no system message now" : "the system message is changed; it holds from the next answer on");
+    engine_.set_conversation(none ? std::optional<std::string>() : std::optional<std::string>(text),
+                             engine_.messages());
+    out_.remark(none ? "there is no system message now"
+                     : "the system message is changed; it holds from the next answer on");
 }
 
 void repl::undo() {
@@ -182,8 +186,10 @@ void repl::save(std::string_view name) {
     if (std::filesystem::is_regular_file(path, problem)) {
         const auto old = read_whole_file(path);
         if (old && !old->empty() && !is_saved_conversation(*old)) {
-            return refuse(concat(quoted(path.string()), " exists and is something else than a saved conversation; "
-                                 "choose another name"), exit_code::io);
+            return refuse(concat(quoted(path.string()),
+                                 " exists and is something else than a saved conversation; "
+                                 "choose another name"),
+                          exit_code::io);
         }
     }
     const conversation talk{engine_.title(), engine_.system(), engine_.messages()};
@@ -206,8 +212,9 @@ void repl::load(std::string_view name) {
     auto talk = load_conversation(*bytes, changed);
     if (!talk) return refuse(std::move(talk).error().within(quoted(path.string())).text(), exit_code::io);
     if (talk->system && engine_.raw()) {
-        return refuse("the conversation has a system message, which needs a chat template; it can't be loaded with --raw",
-                      exit_code::usage);
+        return refuse(
+            "the conversation has a system message, which needs a chat template; it can't be loaded with --raw",
+            exit_code::usage);
     }
     if (auto ok = engine_.configure(changed); !ok) return refuse(ok.error().text(), exit_code::usage);
     given_ = std::move(changed);

@@ -23,8 +23,11 @@ std::string as_json(const engine& e, const answer& said) {
                       {"generation_seconds", f.generation_seconds},
                       {"prompt_tokens_per_second", f.prompt_rate},
                       {"generated_tokens_per_second", f.generation_rate}};
-    out["memory"] = {{"weights", memory.weights}, {"weights_mapped", memory.weights_mapped}, {"kv", memory.kv},
-                     {"activations", memory.scratch}, {"rss", memory.resident}};
+    out["memory"] = {{"weights", memory.weights},
+                     {"weights_mapped", memory.weights_mapped},
+                     {"kv", memory.kv},
+                     {"activations", memory.scratch},
+                     {"rss", memory.resident}};
     out["seed"] = e.seed();
     out["model"] = text::replace_ill_formed(e.title());
     out["settings"] = {{"context", e.context()}, {"threads", e.threads()}, {"raw", e.raw()}};
@@ -68,7 +71,8 @@ exit_code run_command(const arguments& args, output& out) {
     if (given.verbose.value_or(out.err_is_terminal())) out.remark(figures_line(e));
     if (cancel.requested()) return exit_code::interrupted;
     if (said->how == answer_end::context) {
-        out.fail(concat("the context of ", e.context(), " tokens is full, so the answer ends here; -c makes it larger"));
+        out.fail(
+            concat("the context of ", e.context(), " tokens is full, so the answer ends here; -c makes it larger"));
         return exit_code::context;
     }
     return exit_code::ok;

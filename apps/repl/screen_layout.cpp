@@ -35,7 +35,8 @@ screen_layout lay_out(std::string_view text, std::size_t cursor, std::size_t fir
     for (std::size_t at = 0; at < text.size();) {
         const auto [code, length, valid] = text::decode_utf8(text, at);
         std::size_t width = code == '\n' ? 0 : shown_columns(code, column, columns);
-        // A full row ends in front of whatever follows, be it a line end: the cursor in front of that has to stand somewhere.
+        // A full row ends in front of whatever follows, be it a line end: the cursor in front of that has to stand
+        // somewhere.
         if (column + width > columns || (column == columns && code == '\n')) {
             close_row(at, at, 0, false);
             width = code == '\n' ? 0 : shown_columns(code, column, columns);

@@ -12,9 +12,9 @@ namespace colibri::repl {
 struct screen_row {
     std::size_t begin = 0;
     std::size_t end = 0;
-    std::size_t indent = 0;      ///< columns of the prompt in front; only in the first row of a line
+    std::size_t indent = 0;  ///< columns of the prompt in front; only in the first row of a line
     bool starts_line = false;
-    bool full = false;           ///< the last column is used, so that the terminal wraps by itself
+    bool full = false;  ///< the last column is used, so that the terminal wraps by itself
 };
 
 /// Rows of a text, wrapped at `columns`, and where the cursor is.
@@ -24,8 +24,8 @@ struct screen_layout {
     std::size_t cursor_column = 0;
 };
 
-/// Lays out `text`; the first line has `first_indent` columns in front, each further line `next_indent`. Both are smaller
-/// than `columns` - 1.
+/// Lays out `text`; the first line has `first_indent` columns in front, each further line `next_indent`. Both are
+/// smaller than `columns` - 1.
 [[nodiscard]] screen_layout lay_out(std::string_view text, std::size_t cursor, std::size_t first_indent,
                                     std::size_t next_indent, std::size_t columns);
 

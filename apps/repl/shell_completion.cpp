@@ -49,33 +49,41 @@ std::string bash_script() {
         if (row.value.empty()) continue;
         values += concat("        ", case_label(row), ") ");
         if (takes_file(row)) values += "compopt -o default; return ;;\n";
-        else if (!row.choices.empty()) values += concat("COMPREPLY=($(compgen -W ", shell_quoted(row.choices), " -- \"$cur\")); return ;;\n");
+        else if (!row.choices.empty())
+            values += concat("COMPREPLY=($(compgen -W ", shell_quoted(row.choices), " -- \"$cur\")); return ;;\n");
         else values += "return ;;\n";
     }
     for (const auto& row : all_commands()) {
         if (row.bits == 0 || row.which == command::chat) continue;
         options += concat("        ", row.name, ") words=", shell_quoted(joined_names(row.bits)), " ;;\n");
     }
-    return concat("# Completion of colibri for bash.\n"
-                  "_colibri() {\n"
-                  "    local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} words\n"
-                  "    COMPREPLY=()\n"
-                  "    if [[ $cur == '=' ]]; then cur=''; fi\n"
-                  "    if [[ $prev == '=' ]]; then prev=${COMP_WORDS[COMP_CWORD-2]}; fi\n"
-                  "    case $prev in\n",
-                  values,
-                  "    esac\n"
-                  "    case ${COMP_WORDS[1]} in\n",
-                  options,
-                  "        completion) COMPREPLY=($(compgen -W 'bash zsh fish' -- \"$cur\")); return ;;\n"
-                  "        help) COMPREPLY=($(compgen -W ", shell_quoted(command_names()), " -- \"$cur\")); return ;;\n"
-                  "        *) words=", shell_quoted(joined_names(for_chat)), " ;;\n"
-                  "    esac\n"
-                  "    if ((COMP_CWORD == 1)); then words+=", shell_quoted(concat(" ", command_names(), " --version")), "; fi\n"
-                  "    COMPREPLY=($(compgen -W \"$words\" -- \"$cur\"))\n"
-                  "    if [[ $cur != -* ]]; then compopt -o default; fi\n"
-                  "}\n"
-                  "complete -F _colibri colibri\n");
+    return concat(
+        "# Completion of colibri for bash.\n"
+        "_colibri() {\n"
+        "    local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} words\n"
+        "    COMPREPLY=()\n"
+        "    if [[ $cur == '=' ]]; then cur=''; fi\n"
+        "    if [[ $prev == '=' ]]; then prev=${COMP_WORDS[COMP_CWORD-2]}; fi\n"
+        "    case $prev in\n",
+        values,
+        "    esac\n"
+        "    case ${COMP_WORDS[1]} in\n",
+        options,
+        "        completion) COMPREPLY=($(compgen -W 'bash zsh fish' -- \"$cur\")); return ;;\n"
+        "        help) COMPREPLY=($(compgen -W ",
+        shell_quoted(command_names()),
+        " -- \"$cur\")); return ;;\n"
+        "        *) words=",
+        shell_quoted(joined_names(for_chat)),
+        " ;;\n"
+        "    esac\n"
+        "    if ((COMP_CWORD == 1)); then words+=",
+        shell_quoted(concat(" ", command_names(), " --version")),
+        "; fi\n"
+        "    COMPREPLY=($(compgen -W \"$words\" -- \"$cur\"))\n"
+        "    if [[ $cur != -* ]]; then compopt -o default; fi\n"
+        "}\n"
+        "complete -F _colibri colibri\n");
 }
 
 // Brackets and colons mean something in zsh's option descriptions.
@@ -99,7 +107,8 @@ std::string zsh_options(unsigned bits) {
             else if (!row.choices.empty()) value += concat("(", row.choices, ")");
         }
         const auto put = [&](std::string_view name) {
-            out += concat("            ", shell_quoted(concat("*", name, "[", zsh_text(row.help), "]", value)), " \\\n");
+            out +=
+                concat("            ", shell_quoted(concat("*", name, "[", zsh_text(row.help), "]", value)), " \\\n");
         };
         if (!row.short_name.empty()) put(concat("-", row.short_name));
         put(concat("--", row.name));
@@ -118,26 +127,29 @@ std::string zsh_script() {
         if (row.which == command::version) continue;
         described += concat("        ", shell_quoted(concat(row.name, ":", zsh_text(row.summary))), "\n");
     }
-    return concat("#compdef colibri\n"
-                  "# Completion of colibri for zsh.\n"
-                  "_colibri() {\n"
-                  "    local -a commands\n"
-                  "    commands=(\n", described,
-                  "    )\n"
-                  "    if ((CURRENT == 2)) && [[ ${words[2]} != -* ]]; then\n"
-                  "        _describe command commands\n"
-                  "        _files\n"
-                  "        return\n"
-                  "    fi\n"
-                  "    case ${words[2]} in\n",
-                  cases,
-                  "        completion) _values shell bash zsh fish ;;\n"
-                  "        help) _describe command commands ;;\n"
-                  "        *) _arguments \\\n", zsh_options(for_chat),
-                  "            ;;\n"
-                  "    esac\n"
-                  "}\n"
-                  "compdef _colibri colibri\n");
+    return concat(
+        "#compdef colibri\n"
+        "# Completion of colibri for zsh.\n"
+        "_colibri() {\n"
+        "    local -a commands\n"
+        "    commands=(\n",
+        described,
+        "    )\n"
+        "    if ((CURRENT == 2)) && [[ ${words[2]} != -* ]]; then\n"
+        "        _describe command commands\n"
+        "        _files\n"
+        "        return\n"
+        "    fi\n"
+        "    case ${words[2]} in\n",
+        cases,
+        "        completion) _values shell bash zsh fish ;;\n"
+        "        help) _describe command commands ;;\n"
+        "        *) _arguments \\\n",
+        zsh_options(for_chat),
+        "            ;;\n"
+        "    esac\n"
+        "}\n"
+        "compdef _colibri colibri\n");
 }
 
 // Fish's single quotes know two escapes.
@@ -154,7 +166,8 @@ std::string fish_script() {
     std::string out = "# Completion of colibri for fish.\n";
     for (const auto& row : all_commands()) {
         if (row.which == command::version) continue;
-        out += concat("complete -c colibri -n __fish_use_subcommand -a ", row.name, " -d ", fish_quoted(row.summary), "\n");
+        out += concat("complete -c colibri -n __fish_use_subcommand -a ", row.name, " -d ", fish_quoted(row.summary),
+                      "\n");
     }
     for (const auto& c : all_commands()) {
         if (c.bits == 0) continue;
@@ -181,7 +194,8 @@ result<std::string> completion_script(std::string_view shell) {
     if (shell == "bash") return bash_script();
     if (shell == "zsh") return zsh_script();
     if (shell == "fish") return fish_script();
-    return error{errc::invalid_argument, concat("there is no completion for ", quoted(shell), "; known are bash, zsh, fish")};
+    return error{errc::invalid_argument,
+                 concat("there is no completion for ", quoted(shell), "; known are bash, zsh, fish")};
 }
 
 }  // namespace colibri::repl

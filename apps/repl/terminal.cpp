@@ -104,12 +104,8 @@ void handle_interrupt(int) {
                 break;
             }
             [[fallthrough]];
-        case on_interrupt::leave:
-            restore();
-            ::_exit(static_cast<int>(exit_code::interrupted));
-        case on_interrupt::notice:
-            interrupted.store(true);
-            break;
+        case on_interrupt::leave: restore(); ::_exit(static_cast<int>(exit_code::interrupted));
+        case on_interrupt::notice: interrupted.store(true); break;
     }
     wake_up();
     errno = saved;
@@ -222,7 +218,8 @@ bool moves_cursor(int fd) noexcept { return ::isatty(fd) == 1 && !dumb(); }
 void prepare_process() {
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; ++fd) {
         if (::fcntl(fd, F_GETFD) == -1 && errno == EBADF) {
-            if (::open("/dev/null", fd == STDIN_FILENO ? O_RDONLY : O_WRONLY) < 0) std::_Exit(static_cast<int>(exit_code::io));
+            if (::open("/dev/null", fd == STDIN_FILENO ? O_RDONLY : O_WRONLY) < 0)
+                std::_Exit(static_cast<int>(exit_code::io));
         }
     }
     have_original.store(::isatty(STDIN_FILENO) == 1 && ::tcgetattr(STDIN_FILENO, &original) == 0);

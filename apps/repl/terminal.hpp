@@ -48,8 +48,8 @@ struct screen_size {
 
 enum class color_choice { automatic, always, never };
 
-/// Whether to send colours to `fd`: a choice wins; else only to a terminal, without NO_COLOR (any value but empty) and with
-/// a TERM other than "dumb".
+/// Whether to send colours to `fd`: a choice wins; else only to a terminal, without NO_COLOR (any value but empty) and
+/// with a TERM other than "dumb".
 [[nodiscard]] bool wants_color(color_choice choice, int fd) noexcept;
 
 /// Whether `fd` is a terminal that understands cursor movements (TERM isn't "dumb").
@@ -57,8 +57,8 @@ enum class color_choice { automatic, always, never };
 
 // Signals ------------------------------------------------------------------------------------------------------------
 
-/// Installs all handlers; once, at the program's start. SIGPIPE is ignored. Opens /dev/null in place of a missing standard
-/// descriptor, so that no file of ours gets its number.
+/// Installs all handlers; once, at the program's start. SIGPIPE is ignored. Opens /dev/null in place of a missing
+/// standard descriptor, so that no file of ours gets its number.
 void prepare_process();
 
 /// While it lives, the first SIGINT requests `flag`; a second one ends the process with status 130. Without one, SIGINT
@@ -83,7 +83,8 @@ public:
 /// What ended a wait for input.
 enum class wake { input, resized, resumed, interrupted, timeout };
 
-/// Waits until `fd` can be read (or is at its end), a signal that matters came, or `milliseconds` passed (-1: no limit).
+/// Waits until `fd` can be read (or is at its end), a signal that matters came, or `milliseconds` passed (-1: no
+/// limit).
 [[nodiscard]] wake wait_for_input(int fd, int milliseconds);
 
 }  // namespace colibri::repl

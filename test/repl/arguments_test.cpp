@@ -44,8 +44,8 @@ TEST_CASE("arguments: commands, and a model alone") {
 }
 
 TEST_CASE("arguments: every way to write an option") {
-    const auto args = parsed({"run", "-m", "m", "--predict", "5", "--temp=0", "-ub", "64", "-ctk", "q8_0", "-t4", "-c", "2048",
-                              "--no-mmap", "--json", "-sys", "Be brief."});
+    const auto args = parsed({"run", "-m", "m", "--predict", "5", "--temp=0", "-ub", "64", "-ctk", "q8_0", "-t4", "-c",
+                              "2048", "--no-mmap", "--json", "-sys", "Be brief."});
     CHECK(args.given.model == "m");
     CHECK(args.given.predict == 5);
     CHECK(args.given.sampling.temperature == 0.0f);
@@ -61,8 +61,8 @@ TEST_CASE("arguments: every way to write an option") {
 }
 
 TEST_CASE("arguments: values arrive as they are") {
-    const auto args = parsed({"run", "-p", "--temp", "-m", "-", "--stop", "[a,b]", "--stop=--", "--system=", "--seed", "-1",
-                              "--", "-x", "--raw"});
+    const auto args = parsed({"run", "-p", "--temp", "-m", "-", "--stop", "[a,b]", "--stop=--", "--system=", "--seed",
+                              "-1", "--", "-x", "--raw"});
     CHECK(args.given.prompt == "--temp");
     CHECK(args.given.model == "-");
     CHECK(args.given.stops == names{"[a,b]", "--"});
@@ -108,7 +108,8 @@ TEST_CASE("help: every option of a command is in its help, with its default") {
             const auto name = "--" + std::string(row.name) + (row.value.empty() ? "" : " " + std::string(row.value));
             const auto left = row.short_name.empty() ? "\n  " + name : ", " + name;
             const auto at = help.find(left);
-            const bool listed = at != std::string::npos && (help[at + left.size()] == ' ' || help[at + left.size()] == '\n');
+            const bool listed =
+                at != std::string::npos && (help[at + left.size()] == ' ' || help[at + left.size()] == '\n');
             CHECK(listed == ((row.commands & c.bits) != 0));
         }
         for (std::size_t at = 0; at < help.size();) {

@@ -46,8 +46,8 @@ def test_a_context_that_was_chosen_is_said(f):
 def test_help(f):
     t = start(f)
     said = do(t, "/help")
-    for word in ("/help", "/set", "/show", "/system", "/undo", "/retry", "/clear", "/save", "/load", "/stats", "/quit", '"""',
-                 "Ctrl-G"):
+    for word in ("/help", "/set", "/show", "/system", "/undo", "/retry", "/clear", "/save", "/load", "/stats", "/quit",
+                 '"""', "Ctrl-G"):
         assert word in said, said
 
 
@@ -81,8 +81,8 @@ def test_set(f):
     assert "top_k 40" in do(t, "/set top_k default")
     do(t, "/set seed 12345")
     said = do(t, "/set")
-    for word in ("temp                0.75  (set)", "seed                12345", "top_k               40", "history             on",
-                 "in force: "):
+    for word in ("temp                0.75  (set)", "seed                12345", "top_k               40",
+                 "history             on", "in force: "):
         assert word in said, said
     settings = messages(f, t)["settings"]
     check(settings, {"predict": 1, "seed": 12345, "temp": 0.75, "top-p": 0.5})
@@ -343,8 +343,8 @@ def test_a_model_without_a_template(f):
     assert any("Hello there" in line for line in t.screen.lines()[2:])
     assert "no chat template" in do(t, "/show template")
     # A single prompt goes on as text instead.
-    check(f.run("run", "-m", f.model("gemma3"), "-n", "1", "--temp", "0", "--show-prompt", "-p", "Once upon").stderr.splitlines()[1],
-          b"Once upon")
+    done = f.run("run", "-m", f.model("gemma3"), "-n", "1", "--temp", "0", "--show-prompt", "-p", "Once upon")
+    check(done.stderr.splitlines()[1], b"Once upon")
 
 
 def test_raw_chat(f):

@@ -108,7 +108,7 @@ def test_text_taller_than_the_screen(f):
     t = start(f, columns=30, rows=5)
     lines = [f"line {i}" for i in range(12)]
     t.send(NEWLINE.join(lines))
-    t.wait(lambda: t.screen.visible() == [". line 7", ". line 8", ". line 9", ". line 10", ". line 11"], "the last lines")
+    t.wait(lambda: t.screen.visible() == [f". line {i}" for i in range(7, 12)], "the last lines")
     t.send(UP * 11 + HOME)
     t.wait(lambda: t.screen.visible()[0] == "> line 0" and t.screen.cursor() == (2, 0), "the first line")
     t.send("X" + DOWN * 11 + END + "Y" + ENTER)
@@ -118,9 +118,11 @@ def test_text_taller_than_the_screen(f):
 
 
 def test_earlier_lines_can_be_edited(f):
-    check(sent(f, "one" + NEWLINE + "two" + NEWLINE + "three" + UP + UP + ctrl("e") + "!" + DOWN + HOME + "x"), "one!\nxtwo\nthree")
+    check(sent(f, "one" + NEWLINE + "two" + NEWLINE + "three" + UP + UP + ctrl("e") + "!" + DOWN + HOME + "x"),
+          "one!\nxtwo\nthree")
     check(sent(f, "one" + NEWLINE + "two" + HOME + "\x7f"), "onetwo")
-    check(sent(f, "a longer line" + NEWLINE + "b" + NEWLINE + "another line" + LEFT * 2 + UP + UP + "X"), "a longer lXine\nb\nanother line")
+    check(sent(f, "a longer line" + NEWLINE + "b" + NEWLINE + "another line" + LEFT * 2 + UP + UP + "X"),
+          "a longer lXine\nb\nanother line")
 
 
 def test_ways_to_begin_a_line(f):

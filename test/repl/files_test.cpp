@@ -46,7 +46,8 @@ using lines = std::vector<std::string>;
 
 TEST_CASE("as_text: byte-order marks, line ends, bad bytes") {
     CHECK(text_of("a\r\nb\r\n") == "a\nb");
-    CHECK(text_of("\xef\xbb\xbf" "a") == "a");
+    CHECK(text_of("\xef\xbb\xbf"
+                  "a") == "a");
     CHECK(text_of("a\n\n") == "a\n");
     CHECK(text_of("a\rb") == "a\rb");
     CHECK(text_of("") == "");
@@ -62,7 +63,8 @@ TEST_CASE("line_source: lines as they are meant") {
     CHECK(lines_of("a") == lines{"a"});
     CHECK(lines_of("a\nb\n") == lines{"a", "b"});
     CHECK(lines_of("a\r\nb\r\n") == lines{"a", "b"});
-    CHECK(lines_of("\xef\xbb\xbf" "a\n") == lines{"a"});
+    CHECK(lines_of("\xef\xbb\xbf"
+                   "a\n") == lines{"a"});
     CHECK(lines_of("\xef\xbb\xbf") == lines{});
     CHECK(lines_of("\xef\xbb") == lines{"\ufffd"});
     CHECK(lines_of("\n\n") == lines{"", ""});

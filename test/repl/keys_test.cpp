@@ -52,7 +52,8 @@ TEST_CASE("keys: what terminals send") {
     CHECK(kind_of("\x1b[[A") == key_kind::unknown);
     CHECK(keys_of("\x01") == std::vector<key>{{key_kind::ctrl, "a"}});
     CHECK(keys_of("\x1a") == std::vector<key>{{key_kind::ctrl, "z"}});
-    CHECK(keys_of("\x1b" "b") == std::vector<key>{{key_kind::alt, "b"}});
+    CHECK(keys_of("\x1b"
+                  "b") == std::vector<key>{{key_kind::alt, "b"}});
 }
 
 TEST_CASE("keys: UTF-8 that arrives in pieces") {
@@ -60,12 +61,16 @@ TEST_CASE("keys: UTF-8 that arrives in pieces") {
     decoder.feed("\xe4");
     CHECK(!decoder.next());
     CHECK(decoder.incomplete());
-    decoder.feed("\xb8\xad" "x");
+    decoder.feed(
+        "\xb8\xad"
+        "x");
     CHECK(decoder.next() == key{key_kind::text, "\u4e2d"});
     CHECK(decoder.next() == key{key_kind::text, "x"});
     CHECK(!decoder.incomplete());
-    CHECK(keys_of("\xff" "a") == std::vector<key>{{key_kind::text, "\ufffd"}, {key_kind::text, "a"}});
-    CHECK(keys_of("\xe4" "a") == std::vector<key>{{key_kind::text, "\ufffd"}, {key_kind::text, "a"}});
+    CHECK(keys_of("\xff"
+                  "a") == std::vector<key>{{key_kind::text, "\ufffd"}, {key_kind::text, "a"}});
+    CHECK(keys_of("\xe4"
+                  "a") == std::vector<key>{{key_kind::text, "\ufffd"}, {key_kind::text, "a"}});
 }
 
 TEST_CASE("keys: an escape alone, after a wait") {

@@ -43,12 +43,49 @@ TEST_CASE("options: names are unique, and every row can be found and has its hel
 }
 
 TEST_CASE("options: the flags that people know are there") {
-    for (const auto* name : {"model", "prompt", "file", "predict", "ctx-size", "threads", "batch-size", "ubatch-size", "seed",
-                             "temp", "top-k", "top-p", "min-p", "typical", "top-n-sigma", "xtc-probability", "xtc-threshold",
-                             "dry-multiplier", "dry-base", "dry-allowed-length", "mirostat", "mirostat-lr", "mirostat-ent",
-                             "repeat-penalty", "repeat-last-n", "presence-penalty", "frequency-penalty", "logit-bias", "stop",
-                             "ignore-eos", "system", "chat-template", "show-prompt", "raw", "mmap", "no-mmap", "mlock",
-                             "no-mlock", "cache-type-k", "cache-type-v", "json", "color", "verbose"}) {
+    for (const auto* name : {"model",
+                             "prompt",
+                             "file",
+                             "predict",
+                             "ctx-size",
+                             "threads",
+                             "batch-size",
+                             "ubatch-size",
+                             "seed",
+                             "temp",
+                             "top-k",
+                             "top-p",
+                             "min-p",
+                             "typical",
+                             "top-n-sigma",
+                             "xtc-probability",
+                             "xtc-threshold",
+                             "dry-multiplier",
+                             "dry-base",
+                             "dry-allowed-length",
+                             "mirostat",
+                             "mirostat-lr",
+                             "mirostat-ent",
+                             "repeat-penalty",
+                             "repeat-last-n",
+                             "presence-penalty",
+                             "frequency-penalty",
+                             "logit-bias",
+                             "stop",
+                             "ignore-eos",
+                             "system",
+                             "chat-template",
+                             "show-prompt",
+                             "raw",
+                             "mmap",
+                             "no-mmap",
+                             "mlock",
+                             "no-mlock",
+                             "cache-type-k",
+                             "cache-type-v",
+                             "json",
+                             "color",
+                             "verbose"}) {
         CAPTURE(name);
         const auto* row = find_option(name);
         REQUIRE(row != nullptr);
@@ -115,11 +152,20 @@ TEST_CASE("options: words") {
 
 TEST_CASE("options: what was given is given back as text, and can be taken back") {
     const std::pair<const char*, const char*> cases[] = {
-        {"model", "a file.gguf"}, {"predict", "-1"},    {"seed", "18446744073709551615"}, {"temp", "0.7"},
-        {"top-k", "0"},           {"ignore-eos", "on"}, {"logit-bias", "7=-inf"},         {"samplers", "top_k;temperature"},
-        {"stop", "\n\n"},         {"verbose", "off"},   {"raw", "on"},
+        {"model", "a file.gguf"},
+        {"predict", "-1"},
+        {"seed", "18446744073709551615"},
+        {"temp", "0.7"},
+        {"top-k", "0"},
+        {"ignore-eos", "on"},
+        {"logit-bias", "7=-inf"},
+        {"samplers", "top_k;temperature"},
+        {"stop", "\n\n"},
+        {"verbose", "off"},
+        {"raw", "on"},
     };
-    for (const auto& [name, value] : cases) {
+    for (const auto& each : cases) {
+        const std::string name = each.first, value = each.second;
         CAPTURE(name);
         options o;
         const auto& row = *find_option(name);

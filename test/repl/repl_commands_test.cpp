@@ -12,7 +12,8 @@ using namespace colibri::repl;
 using names = std::vector<std::string>;
 
 TEST_CASE("commands: all that are promised, each with its help") {
-    for (const auto* name : {"help", "set", "show", "system", "undo", "retry", "clear", "save", "load", "stats", "quit"}) {
+    for (const auto* name :
+         {"help", "set", "show", "system", "undo", "retry", "clear", "save", "load", "stats", "quit"}) {
         CHECK(find_repl_command(name) != nullptr);
         CHECK(repl_help().find(std::string("/") + name) != std::string::npos);
     }

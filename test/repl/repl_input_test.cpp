@@ -52,7 +52,8 @@ TEST_CASE("two slashes stand for one") {
 }
 
 TEST_CASE("blank input is empty") {
-    for (const auto text : {"", " ", "\n\t ", "\"\"\"\"\"\"", "\"\"\"\n\"\"\""}) CHECK(parse_input(text).kind == input_kind::empty);
+    for (const auto text : {"", " ", "\n\t ", "\"\"\"\"\"\"", "\"\"\"\n\"\"\""})
+        CHECK(parse_input(text).kind == input_kind::empty);
 }
 
 TEST_CASE("blocks") {

@@ -11,7 +11,8 @@ namespace {
 
 std::vector<std::string> rows_of(std::string_view text, std::size_t columns, std::size_t indent = 2) {
     std::vector<std::string> out;
-    for (const auto& row : lay_out(text, 0, indent, indent, columns).rows) out.push_back(shown_text(text, row, columns));
+    for (const auto& row : lay_out(text, 0, indent, indent, columns).rows)
+        out.push_back(shown_text(text, row, columns));
     return out;
 }
 
