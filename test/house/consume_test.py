@@ -1,7 +1,8 @@
 """A stranger's build of examples/walk_gguf.cpp, in one of the ways that README.md and docs/integration.md describe.
 
-The CMake lines are the README's own."""
+The CMake lines are the README's own. With the single header examples/ask.cpp is built too, and asks the real model."""
 import argparse
+import os
 import pathlib
 import re
 import subprocess
@@ -62,6 +63,15 @@ def single(folder):
     (folder / "colibri").mkdir()
     (folder / "colibri" / "colibri.hpp").write_bytes((SOURCE / "single_include" / "colibri.hpp").read_bytes())
     run(compiler, "-std=c++20", "-I.", APP, "-o", "app", "-pthread", cwd=folder)
+    run(compiler, "-std=c++20", "-O2", "-I.", SOURCE / "examples" / "ask.cpp", "-o", "ask", "-pthread", cwd=folder)
+    cache = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "colibri"
+    model = pathlib.Path(os.environ.get("COLIBRI_MODELS") or cache) / "smollm2.gguf"
+    if model.is_file():
+        answer = run(folder / "ask", model, "What is the capital of France?")
+        assert any(c.isalpha() for c in answer), repr(answer)  # sampled, so the words vary
+        print(answer.strip())
+    else:
+        print("golden: model smollm2: absent (scripts/models.sh brings it)")
     return folder / "app"
 
 
