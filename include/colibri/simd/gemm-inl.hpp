@@ -194,33 +194,48 @@ COLIBRI_KERNEL void Tiles(const PanelScratch& s, const TileArguments& a, const s
     for (std::size_t v = 0; v < kGroupPanels * kByteParts; v += kTileVectors) Tile<Kind, kTileVectors, kColumns>(s, a, v, js);
 }
 
+template <class Kind>
+COLIBRI_KERNEL void ListedColumns(const PanelScratch& s, const TileArguments& a, const std::uint32_t* js, std::size_t count) {
+    std::size_t done = 0;
+    for (; done + kTileColumns <= count; done += kTileColumns) Tiles<Kind, kTileColumns>(s, a, js + done);
+    if constexpr (kTileColumns > 3) {
+        for (; done + 2 <= count; done += 2) Tiles<Kind, 2>(s, a, js + done);
+    }
+    for (; done < count; ++done) Tiles<Kind, 1>(s, a, js + done);
+}
+
 /// One chunk of a group of rows times all columns. Not inlined: formats of one kind share it.
 template <class Kind>
 __attribute__((noinline)) HWY_ATTR void AllColumns(const PanelScratch& s, TileArguments a) {
+    constexpr std::size_t most = 256;
     const product_arguments& p = *a.product;
-    const std::size_t blocks = a.end;
-    std::uint32_t js[kTileColumns];
-    std::size_t count = 0;
-    // First all columns, then for each block (super-blocks: once) the columns that have a residual there.
-    for (std::size_t pass = 0; pass <= (Kind::super ? 1 : blocks); ++pass) {
-        a.residual = pass > 0;
-        if (a.residual && !Kind::super) {
-            a.first = pass - 1;
-            a.end = pass;
+    const std::size_t passes = Kind::super ? 1 : a.end;
+    for (std::size_t begin = 0; begin < p.column_count; begin += most) {
+        const std::size_t count = p.column_count - begin < most ? p.column_count - begin : most;
+        std::uint32_t js[most];
+        std::uint8_t flags[most];
+        for (std::size_t i = 0; i < count; ++i) {
+            js[i] = static_cast<std::uint32_t>(begin + i);
+            flags[i] = p.flags[ColumnOf(p, begin + i) * p.flag_stride + a.chunk];
         }
-        for (std::size_t j = 0; j < p.column_count; ++j) {
-            if (a.residual && (p.flags[ColumnOf(p, j) * p.flag_stride + a.chunk] >> (pass - 1) & 1) == 0) continue;
-            js[count++] = static_cast<std::uint32_t>(j);
-            if (count < kTileColumns) continue;
-            Tiles<Kind, kTileColumns>(s, a, js);
-            count = 0;
+        TileArguments pass = a;
+        // First all columns, then for each block (super-blocks: once) those that have a residual there: one instance of the tiles
+        // serves both.
+        std::size_t listed = count;
+        for (std::size_t b = 0;; ++b) {
+            if (listed != 0) ListedColumns<Kind>(s, pass, js, listed);
+            if (b == passes) break;
+            pass.residual = true;
+            if constexpr (!Kind::super) {
+                pass.first = b;
+                pass.end = b + 1;
+            }
+            listed = 0;
+            for (std::size_t i = 0; i < count; ++i) {
+                js[listed] = static_cast<std::uint32_t>(begin + i);
+                listed += flags[i] >> b & 1u;
+            }
         }
-        std::size_t done = 0;
-        if constexpr (kTileColumns > 3) {
-            for (; done + 2 <= count; done += 2) Tiles<Kind, 2>(s, a, js + done);
-        }
-        for (; done < count; ++done) Tiles<Kind, 1>(s, a, js + done);
-        count = 0;
     }
 }
 

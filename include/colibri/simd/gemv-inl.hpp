@@ -22,6 +22,15 @@ COLIBRI_KERNEL Column ResidualAt(const product_arguments& a, std::size_t j) {
     return {a.residual_codes + c * a.code_stride, a.residual_scales + c * a.scale_stride, a.residual_sums + c * a.sum_stride};
 }
 
+/// Asks for `bytes` bytes of each of the next four rows: hardware prefetchers lose track of four short rows at a time.
+template <class Format>
+COLIBRI_KERNEL void PrefetchNext(const Format* const (&rows)[4], std::size_t b, std::size_t bytes, std::size_t ahead) {
+    for (std::size_t r = 0; r < 4; ++r) {
+        const char* next = reinterpret_cast<const char*>(rows[r] + b) + ahead;
+        for (std::size_t i = 0; i < bytes; i += 64) __builtin_prefetch(next + i, 0, 2);
+    }
+}
+
 /// Adds one block of 32 of four rows, whose integer sums are given.
 template <class Format>
 COLIBRI_KERNEL Floats4 AddBlock(Floats4 acc, Words4 sum, const Format* const (&rows)[4], std::size_t b, const Column& y) {
@@ -35,40 +44,39 @@ COLIBRI_KERNEL Floats4 AddBlock(Floats4 acc, Words4 sum, const Format* const (&r
     return acc;
 }
 
-/// Dots of two blocks of four rows with 64 activation codes.
+/// Blocks of 32, two at a time: of every chunk of eight all of the codes' plane, then those that have a residual of the residuals'.
 template <class Format>
-COLIBRI_KERNEL void DotBlocks(const Format* const (&rows)[4], std::size_t first, std::size_t second, Bytes64 codes, Words64 (&sums)[4]) {
+COLIBRI_KERNEL Floats4 RowsOfBlocks(const Format* const (&rows)[4], const Column (&planes)[2], const std::uint8_t* flags,
+                                    std::size_t blocks, std::size_t ahead) {
     using C = Codes<Format>;
     constexpr bool is_signed = C::max_code == 255 && kSignedDot;
-    COLIBRI_UNROLL_ROWS for (std::size_t r = 0; r < 4; ++r) {
-        const Bytes64 w = Join(C::template Get<0>(rows[r][first]), C::template Get<0>(rows[r][second]));
-        COLIBRI_UNROLL for (std::size_t i = 0; i < kByteParts; ++i) sums[r].v[i] = Dot<is_signed>(ZeroWords(), w.v[i], codes.v[i]);
-    }
-}
-
-/// Blocks of 32: two at a time, and after eight of them those whose activations have a residual.
-template <class Format>
-COLIBRI_KERNEL Floats4 RowsOfBlocks(const Format* const (&rows)[4], const Column& y, const Column& residual,
-                                    const std::uint8_t* flags, std::size_t blocks) {
     Floats4 acc = hn::Zero(Floats4Tag());
-    Words64 sums[4];
     for (std::size_t chunk = 0; chunk < blocks; chunk += 8) {
-        const std::size_t end = blocks - chunk < 8 ? blocks : chunk + 8;
-        for (std::size_t b = chunk; b < end; b += 2) {
-            // Behind an odd number of blocks the activations are padded with zeros: any block will do as second.
-            const std::size_t next = b + 1 < end ? b + 1 : b;
-            DotBlocks<Format>(rows, b, next, Load64(y.codes + b * 32), sums);
-            Words4 first;
-            Words4 second;
-            SumHalves(sums, first, second);
-            acc = AddBlock(acc, first, rows, b, y);
-            if (next != b) acc = AddBlock(acc, second, rows, next, y);
-        }
-        unsigned flagged = flags[chunk / 8];
-        for (; flagged != 0; flagged &= flagged - 1) {
-            const std::size_t b = chunk + static_cast<std::size_t>(__builtin_ctz(flagged));
-            DotBlocks<Format>(rows, b, b, Join(Load32(residual.codes + b * 32), Set32(0)), sums);
-            acc = AddBlock(acc, SumAll(sums), rows, b, residual);
+        const std::size_t count = blocks - chunk < 8 ? blocks - chunk : 8;
+        PrefetchNext(rows, chunk, 8 * sizeof(Format), ahead);
+        for (std::size_t p = 0; p < 2; ++p) {
+            const Column& y = planes[p];
+            unsigned wanted = p == 0 ? (1u << count) - 1 : flags[chunk / 8];
+            while (wanted != 0) {
+                const std::size_t b = chunk + static_cast<std::size_t>(__builtin_ctz(wanted));
+                wanted &= wanted - 1;
+                const bool two = wanted != 0;
+                const std::size_t next = two ? chunk + static_cast<std::size_t>(__builtin_ctz(wanted)) : b;
+                wanted &= wanted - (two ? 1u : 0u);
+                const Bytes64 codes = Join(Load32(y.codes + b * 32), Load32(y.codes + next * 32));
+                Words64 sums[4];
+                COLIBRI_UNROLL_ROWS for (std::size_t r = 0; r < 4; ++r) {
+                    const Bytes64 w = Join(C::template Get<0>(rows[r][b]), C::template Get<0>(rows[r][next]));
+                    COLIBRI_UNROLL for (std::size_t i = 0; i < kByteParts; ++i) {
+                        sums[r].v[i] = Dot<is_signed>(ZeroWords(), w.v[i], codes.v[i]);
+                    }
+                }
+                Words4 first;
+                Words4 second;
+                SumHalves(sums, first, second);
+                acc = AddBlock(acc, first, rows, b, y);
+                if (two) acc = AddBlock(acc, second, rows, next, y);
+            }
         }
     }
     return acc;
@@ -117,12 +125,13 @@ COLIBRI_KERNEL Floats4 AddSuperBlock(Floats4 acc, const Format* const (&rows)[4]
 }
 
 template <class Format>
-COLIBRI_KERNEL Floats4 RowsOfSuperBlocks(const Format* const (&rows)[4], const Column& y, const Column& residual,
-                                         const std::uint8_t* flags, std::size_t blocks) {
+COLIBRI_KERNEL Floats4 RowsOfSuperBlocks(const Format* const (&rows)[4], const Column (&planes)[2], const std::uint8_t* flags,
+                                         std::size_t blocks, std::size_t ahead) {
     Floats4 acc = hn::Zero(Floats4Tag());
     for (std::size_t b = 0; b < blocks; ++b) {
-        acc = AddSuperBlock(acc, rows, b, y);
-        if (flags[b] != 0) acc = AddSuperBlock(acc, rows, b, residual);
+        PrefetchNext(rows, b, sizeof(Format), ahead);
+        const std::size_t count = flags[b] != 0 ? 2 : 1;
+        for (std::size_t p = 0; p < count; ++p) acc = AddSuperBlock(acc, rows, b, planes[p]);
     }
     return acc;
 }
@@ -130,8 +139,7 @@ COLIBRI_KERNEL Floats4 RowsOfSuperBlocks(const Format* const (&rows)[4], const C
 /// Rows [row_begin, row_end) times the j-th column.
 template <class Format>
 COLIBRI_KERNEL void GemvRows(const product_arguments& a, std::size_t row_begin, std::size_t row_end, std::size_t j) {
-    const Column y = ColumnAt(a, j);
-    const Column residual = ResidualAt(a, j);
+    const Column planes[2] = {ColumnAt(a, j), ResidualAt(a, j)};
     const std::uint8_t* flags = a.flags + ColumnOf(a, j) * a.flag_stride;
     float* out = a.out + j * a.out_stride;
     for (std::size_t r = row_begin; r < row_end; r += 4) {
@@ -141,8 +149,8 @@ COLIBRI_KERNEL void GemvRows(const product_arguments& a, std::size_t row_begin, 
             rows[i] = reinterpret_cast<const Format*>(a.weights + (r + (i < count ? i : 0)) * a.row_bytes);
         }
         Floats4 acc;
-        if constexpr (Codes<Format>::super) acc = RowsOfSuperBlocks<Format>(rows, y, residual, flags, a.k / 256);
-        else acc = RowsOfBlocks<Format>(rows, y, residual, flags, a.k / 32);
+        if constexpr (Codes<Format>::super) acc = RowsOfSuperBlocks<Format>(rows, planes, flags, a.k / 256, 4 * a.row_bytes);
+        else acc = RowsOfBlocks<Format>(rows, planes, flags, a.k / 32, 4 * a.row_bytes);
         if (count == 4) {
             hn::StoreU(acc, Floats4Tag(), out + r);
         } else {
