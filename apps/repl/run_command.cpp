@@ -45,7 +45,7 @@ exit_code run_command(const arguments& args, output& out) {
     }
     const auto input = read_prompt(args, true, out);
     if (input.failed != exit_code::ok) return input.failed;
-    if (!input.text) {
+    if (!input.text || (input.text->empty() && !given.prompt)) {
         out.fail("a prompt is needed: give -p TEXT, a FILE, or pipe one in");
         return exit_code::usage;
     }

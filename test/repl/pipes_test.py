@@ -96,6 +96,7 @@ def test_usage_errors(f):
             (("run", "-m", model, "-p", "x", "--temp", "hot"), b"'hot'"),
             (("run", "-m", model, "-p", "x", "--temp", "0,5"), b"'0,5'"),
             (("run", "-p", "x"), b"a model is needed"),
+            (("run", "-m", model), b"a prompt is needed"),  # standard input is empty
             (("run", "-m", model, "a", "b"), b"only one file"),
             (("run", "-m", model, "-p", "x", "--raw", "--system", "y"), b"--system"),
             (("run", "-m", model, "-p", "x", "--chat-template", "nonsense"), b"nonsense"),
