@@ -82,10 +82,10 @@ exit_code repl::read_lines() {
     line_joiner joiner;
     bool continued = false;
     while (!finished()) {
-        if (interactive_) out_.prompt(continued ? ". " : "> ");
         auto line = [&] {
             if (!interactive_) return source.next();
-            const noticed_interrupts guard;
+            const noticed_interrupts guard;  // before the prompt: whoever sees it may press Ctrl-C at once
+            out_.prompt(continued ? ". " : "> ");
             return source.next();
         }();
         if (!line) {
