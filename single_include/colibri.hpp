@@ -863,7 +863,11 @@ COLIBRI_ENTRY void StoreBf16Row(const float* in, std::byte* out, std::size_t n) 
 // Scores of keys and weighted sums of values over one span. Part of kernels-inl.hpp.
 
 // Query heads and pieces of 16 elements that are worked on together: as many accumulators as the registers hold.
+#if COLIBRI_PLAIN_TARGET
+inline constexpr std::size_t kHeadTile = 1;
+#else
 inline constexpr std::size_t kHeadTile = kParts == 1 ? 4 : 2;
+#endif
 inline constexpr std::size_t kPieceTile = kParts == 1 ? 4 : kParts == 2 ? 2 : 1;
 
 /// Scores of kHeads query heads (one, unless the width is a multiple of 16) against all keys: partial sums by element mod 16, added as a tree, then scaled.
