@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # test.sh [STAGE...]: installs what the tests need, gets the test models, builds and runs everything.
-# Stages, all by default, each in build-STAGE: dev (all tests), sanitize (address and undefined behaviour), single (against the
-# single header), clang (program, main tests, single header and fuzzers with clang 14), aarch64 (kernels and tiny models, emulated).
+# Stages, all by default, each in build-STAGE: dev (all tests), sanitize (address and undefined behaviour), single (tests of the
+# whole stack against the single header; every file parses all of it, so single-all, the whole suite, must be asked for), clang (program, main tests, single header and fuzzers with clang 14), aarch64 (kernels and tiny models, emulated).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . scripts/lib.sh
@@ -32,13 +32,14 @@ run_stage() {
     case $1 in
         dev) stage dev dev "" "" ;;
         sanitize) COLIBRI_SHORT=1 stage sanitize sanitize "" "" ;;
-        single) COLIBRI_SHORT=1 stage single single "" "" ;;
+        single) COLIBRI_SHORT=1 stage single single "" "test_kv test_session test_golden_models" -R '^(kv|session|golden_models)$' ;;
+        single-all) COLIBRI_SHORT=1 stage single single "" "" ;;
         clang) COLIBRI_SHORT=1 stage clang dev "-DCMAKE_CXX_COMPILER=clang++-14 -DCOLIBRI_BUILD_BENCH=OFF" \
             "colibri-program colibri_fuzzers test_core test_quant test_simd test_text test_chat test_session test_golden_models" \
             -R '^(core|quant|simd|text|chat|session|golden_models|house_consume_single|.*_fuzz)$' ;;
         aarch64) COLIBRI_SHORT=1 stage aarch64 dev "-DCMAKE_TOOLCHAIN_FILE=cmake/aarch64-linux-gnu.cmake -DCOLIBRI_BUILD_APPS=OFF -DCOLIBRI_BUILD_BENCH=OFF" \
             "test_core test_quant test_simd test_golden_models" -R '^(core|quant|simd|golden_models)$' ;;
-        *) fail "no stage is called $1; there are dev, sanitize, single, clang, aarch64" ;;
+        *) fail "no stage is called $1; there are dev, sanitize, single, single-all, clang, aarch64" ;;
     esac
 }
 
