@@ -1,7 +1,11 @@
 #!/usr/bin/env bash
 # test.sh [STAGE...]: installs what the tests need, gets the test models, builds and runs everything.
-# Stages, all by default, each in build-STAGE: dev (all tests), sanitize (address and undefined behaviour), single (tests of the
-# whole stack against the single header; every file parses all of it, so single-all, the whole suite, must be asked for), clang (program, main tests, single header and fuzzers with clang 14), aarch64 (kernels and tiny models, emulated).
+# Stages, each in build-STAGE; without arguments all but single-all:
+#   dev         all tests
+#   sanitize    all tests with address and undefined behaviour sanitizers
+#   single      tests of the whole stack against the single header; single-all: the whole suite (every file parses all of it)
+#   clang       program, main tests, single header and fuzzers with clang 14
+#   aarch64     kernels and tiny models, emulated
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . scripts/lib.sh
