@@ -110,7 +110,8 @@ TEST_CASE("golden models") {
             tally.not_yet(path.filename().string() + " (embedding)");
             continue;
         }
-        for (const auto& [file, what] : info["files"].items()) {
+        for (const auto& entry : info["files"].items()) {
+            const std::string file = entry.key();
             CAPTURE(file);
             run_model(path, info, file, tally);
         }
