@@ -26,8 +26,9 @@ COLIBRI_KERNEL Column ResidualAt(const product_arguments& a, std::size_t j) {
 template <class Format>
 COLIBRI_KERNEL void PrefetchNext(const Format* const (&rows)[4], std::size_t b, std::size_t bytes, std::size_t ahead) {
     for (std::size_t r = 0; r < 4; ++r) {
-        const char* next = reinterpret_cast<const char*>(rows[r] + b) + ahead;
-        for (std::size_t i = 0; i < bytes; i += 64) __builtin_prefetch(next + i, 0, 2);
+        // As a number: behind the last rows there is nothing to point to, and nothing is read.
+        const auto next = reinterpret_cast<std::uintptr_t>(rows[r] + b) + ahead;
+        for (std::size_t i = 0; i < bytes; i += 64) __builtin_prefetch(reinterpret_cast<const void*>(next + i), 0, 2);
     }
 }
 
