@@ -239,6 +239,10 @@ result<engine> engine::open(const options& given, engine_use use) {
     const bool wants_form = use == engine_use::conversation || given.chat_template || given.system;
     const bool has_template = s->source.meta().contains("tokenizer.chat_template");
     const bool plain = given.raw || (!wants_form && !has_template);
+    if (given.special && !plain) {
+        return error{errc::invalid_argument,
+                     "--special needs --raw: what is said in a chat never becomes a control token"};
+    }
     if (auto ok = plain ? s->open_plain(given) : s->open_chat(given); !ok) return std::move(ok).error();
     return engine(std::move(s));
 }

@@ -15,7 +15,7 @@
 namespace colibri::repl {
 namespace {
 
-constexpr int escape_wait = 50;   // milliseconds; terminals send a key's bytes at once
+constexpr int escape_wait = 500;  // milliseconds; slow lines cut a key's bytes apart
 constexpr int paste_wait = 1000;  // then the paste's end got lost
 
 bool ends_in_backslash(std::string_view line) {

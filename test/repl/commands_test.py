@@ -3,16 +3,14 @@ import json
 import os
 import stat
 
-from keyboard import DOWN, ENTER, NEWLINE, UP, at_prompt, check, conversation, ctrl, paste, start
+from keyboard import DOWN, ENTER, NEWLINE, UP, at_prompt, check, conversation, ctrl, enter, paste, start
 from session import run_tests
 
 
 def do(t, command):
     """Sends a line and returns what appears until the next prompt."""
     before = len(t.screen.lines())
-    t.send(command + ENTER)
-    t.wait(lambda: len(t.screen.lines()) > before, "an answer")
-    at_prompt(t)
+    enter(t, command)
     return "\n".join(t.screen.lines()[before:-1])
 
 
@@ -272,10 +270,8 @@ def test_a_full_context_keeps_the_talk_alive(f):
 def test_history_file(f):
     t = start(f)
     do(t, "one")
-    t.send("two" + NEWLINE + "lines \\ and slashes" + ENTER)
-    at_prompt(t)
-    t.send(paste("/clear\nnow") + ENTER)
-    at_prompt(t)
+    enter(t, "two" + NEWLINE + "lines \\ and slashes")
+    enter(t, paste("/clear\nnow"))
     do(t, "/stats")
     t.send(ctrl("d"))
     t.finish()
@@ -287,8 +283,7 @@ def test_history_file(f):
     t = start(f)
     t.send(UP + UP)
     t.wait(lambda: ". now" in t.screen.lines(), "the pasted message again")
-    t.send(ENTER)
-    at_prompt(t)
+    enter(t, "")
     t.send(UP + UP + UP + UP + UP + UP)
     t.quiet(0.1)
     t.send(DOWN + ctrl("c"))

@@ -1,8 +1,9 @@
 """Editing in a real pseudo-terminal: keys in, screen out, and what reached the conversation."""
 import os
+import random
 
 from keyboard import (DELETE, DOWN, END, ENTER, ESCAPE, HOME, LEFT, NEWLINE, RIGHT, UP, at_prompt, check, conversation,
-                      ctrl, paste, sent, start)
+                      ctrl, enter, paste, sent, start)
 from session import run_tests
 
 
@@ -29,8 +30,7 @@ def test_moving_and_changing(f):
     }
     t = start(f)
     for keys in cases:
-        t.send(keys + ENTER)
-        at_prompt(t)
+        enter(t, keys)
     check(conversation(f, t), list(cases.values()))
 
 
@@ -44,8 +44,7 @@ def test_characters_are_edited_whole(f):
         "\U0001f600\U0001f601" + HOME + DELETE: "\U0001f601",
     }
     for keys in cases:
-        t.send(keys + ENTER)
-        at_prompt(t)
+        enter(t, keys)
     check(conversation(f, t), list(cases.values()))
 
 
@@ -54,8 +53,7 @@ def test_characters_that_arrive_byte_by_byte(f):
     for byte in "\u4e2d\u00e9".encode():
         t.send(bytes([byte]))
         t.quiet(0.02)
-    t.send(ENTER)
-    at_prompt(t)
+    enter(t, "")
     check(conversation(f, t), ["\u4e2d\u00e9"])
 
 
@@ -90,8 +88,7 @@ def test_long_lines_wrap(f):
     check(t.screen.cursor()[0], 0)
     t.send("\x7f")
     t.wait_row("> X0123456789012345")
-    t.send(ENTER)
-    at_prompt(t)
+    enter(t, "")
     check(conversation(f, t), ["X0123456789012345"])
 
 
@@ -111,8 +108,7 @@ def test_text_taller_than_the_screen(f):
     t.wait(lambda: t.screen.visible() == [f". line {i}" for i in range(7, 12)], "the last lines")
     t.send(UP * 11 + HOME)
     t.wait(lambda: t.screen.visible()[0] == "> line 0" and t.screen.cursor() == (2, 0), "the first line")
-    t.send("X" + DOWN * 11 + END + "Y" + ENTER)
-    at_prompt(t)
+    enter(t, "X" + DOWN * 11 + END + "Y")
     check(conversation(f, t), ["X" + "\n".join(lines) + "Y"])
     assert "> Xline 0" in t.screen.lines(), "the whole message stays readable"
 
@@ -148,8 +144,7 @@ def test_a_paste_is_one_message(f):
     t.wait(lambda: ". /clear" in t.screen.lines(), "the pasted text")
     t.quiet()
     assert not any("token" in line for line in t.screen.lines()), "sent without Enter"
-    t.send(ENTER)
-    at_prompt(t)
+    enter(t, "")
     check(conversation(f, t), ["one\n/clear\n\n\tthree\\\n"])
 
 
@@ -167,8 +162,7 @@ def test_paste_in_pieces_and_with_odd_bytes(f):
     for at in range(0, len(whole), 3):
         t.send(whole[at:at + 3])
         t.quiet(0.01)
-    t.send(ENTER)
-    at_prompt(t)
+    enter(t, "")
     t.send(b"\x1b[200~bad \xff\xfe byte\x1b[201~\r")
     at_prompt(t)
     check(conversation(f, t), ["first\nsecond \u4e2d", "bad \ufffd\ufffd byte"])
@@ -190,8 +184,7 @@ def test_large_paste(f):
 def test_history(f):
     t = start(f)
     for text in ("first", "second", "two" + NEWLINE + "lines"):
-        t.send(text + ENTER)
-        at_prompt(t)
+        enter(t, text)
     t.send("draft" + UP)
     t.wait(lambda: t.screen.visible()[t.screen.cursor()[1] - 1:t.screen.cursor()[1] + 1] == ["> two", ". lines"])
     t.send(UP + UP)
@@ -207,24 +200,21 @@ def test_history(f):
     t.wait_row("> draft")
     t.send(ctrl("u") + ESCAPE + "p" + ESCAPE + "p")
     t.wait_row("> second")
-    t.send(ENTER)
-    at_prompt(t)
+    enter(t, "")
     check(conversation(f, t), ["first", "second", "two\nlines", "second"])
 
 
 def test_history_search(f):
     t = start(f)
     for text in ("alpha beta", "gamma", "beta gamma"):
-        t.send(text + ENTER)
-        at_prompt(t)
+        enter(t, text)
     t.send(ctrl("r") + "beta")
     t.wait_row("(search 'beta') beta gamma")
     t.send(ctrl("r"))
     t.wait_row("(search 'beta') alpha beta")
     t.send(ctrl("r"))
     t.wait_row("(no match 'beta') alpha beta")
-    t.send(ENTER)
-    at_prompt(t)
+    enter(t, "")
     t.send("kept" + ctrl("r") + "gam" + ctrl("g"))
     t.wait_row("> kept")
     t.send(ctrl("u") + ctrl("r") + "gamma" + RIGHT + "X")
@@ -275,8 +265,7 @@ def test_resizing(f):
         lines = [line for line in t.screen.lines() if "0123" in line]
         check(lines, ["> " + text])
         check(t.screen.cursor()[0], (2 + 60) % columns)
-    t.send("!" + ENTER)
-    at_prompt(t)
+    enter(t, "!")
     check(conversation(f, t), [text + "!"])
 
 
@@ -288,8 +277,7 @@ def test_external_editor(f):
     t = start(f, VISUAL=editor + " edited", EDITOR="false")
     t.send("draft" + ctrl("g"))
     t.wait(lambda: ". second line" in t.screen.lines(), "the edited text")
-    t.send(ENTER)
-    at_prompt(t)
+    enter(t, "")
     check(conversation(f, t), ["edited\nsecond line"])
     check(open(os.path.join(f.home, "mode"), encoding="utf-8").read(), "600\n")
     check(open(os.path.join(f.home, "before"), encoding="utf-8").read(), "draft\n")
@@ -310,9 +298,43 @@ def test_keys_typed_before_the_prompt(f):
     t = f.terminal(f.model(), "-n", "1", "--temp", "0")
     t.send("early" + ENTER + "later")
     t.wait_row("> later")
-    t.send(ENTER)
-    at_prompt(t)
+    enter(t, "")
     check(conversation(f, t), ["early", "later"])
+
+
+def test_random_keys_keep_the_screen_right(f):
+    """What many small changes leave on the screen is what painting it afresh shows."""
+    keys = ["a", "b c", "\u4e2d", "e\u0301", "\U0001f600", NEWLINE, "\t", "\x7f", DELETE, LEFT, RIGHT, UP, DOWN, HOME, END,
+            *map(ctrl, "abefkltuwy"), ESCAPE + "b", ESCAPE + "f", ESCAPE + "d", ESCAPE + "p", ESCAPE + "n", ESCAPE + "<",
+            ESCAPE + ">", paste("x\ny"), paste("0123456789"), ctrl("r") + "a" + ctrl("g"), "word " * 5]
+    randomly = random.Random(7)
+    t = start(f, columns=16, rows=7)
+    for text in ("old one", "old" + NEWLINE + "two lines"):
+        enter(t, text)
+
+    def region():
+        rows = t.screen.visible()
+        cursor = t.screen.cursor()
+        while rows and not rows[-1] and len(rows) - 1 > cursor[1]:
+            rows.pop()
+        return rows, cursor
+
+    for turn in range(60):
+        mark = chr(0x5000 + turn)  # shows when all keys have been served
+        sent_keys = [randomly.choice(keys) for _ in range(randomly.randint(1, 6))] + [mark]
+        seen = len(t.raw)
+        for each in sent_keys:
+            t.send(each)
+            t.pump(0.002)
+        t.wait(lambda: mark.encode() in t.raw[seen:], "the mark")
+        t.quiet(0.03)
+        before, (x, y) = region()
+        seen = len(t.raw)
+        t.send(ctrl("l"))
+        t.wait(lambda: b"\x1b[J" in t.raw[seen:].rpartition(b"\x1b[2J")[2], "the screen painted afresh")
+        after, (new_x, new_y) = region()
+        assert before[-len(after):] == after and x == new_x and len(before) - y == len(after) - new_y, (
+            turn, sent_keys, before, (x, y), after, (new_x, new_y))
 
 
 def test_narrow_screens(f):

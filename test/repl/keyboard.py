@@ -26,9 +26,7 @@ def conversation(f, t):
     path = os.path.join(f.home, "talk.json")
     if os.path.exists(path):
         os.remove(path)
-    t.send(ctrl("u") + "/save talk.json" + ENTER)
-    t.wait(lambda: os.path.exists(path), "the saved file")
-    at_prompt(t)
+    enter(t, ctrl("u") + "/save talk.json")
     with open(path, encoding="utf-8") as file:
         return [m["content"] for m in json.load(file)["messages"] if m["role"] == "user"]
 
@@ -37,11 +35,18 @@ def at_prompt(t):
     t.wait(lambda: t.screen.paste_mode and t.screen.row() in (">", "> Write a message"), "an empty prompt")
 
 
+def enter(t, keys):
+    """Sends keys and Enter, and waits for the prompt behind what that brings."""
+    before = t.raw.count(b"\x1b[?2004h")
+    t.send(keys + ENTER)
+    t.wait(lambda: t.raw.count(b"\x1b[?2004h") > before, "another prompt")
+    at_prompt(t)
+
+
 def sent(f, keys, **more):
     """The message that keys make."""
     t = start(f, **more)
-    t.send(keys + ENTER)
-    at_prompt(t)
+    enter(t, keys)
     messages = conversation(f, t)
     assert len(messages) == 1, messages
     return messages[0]

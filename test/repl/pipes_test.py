@@ -100,6 +100,7 @@ def test_usage_errors(f):
             (("run", "-m", model, "a", "b"), b"only one file"),
             (("run", "-m", model, "-p", "x", "--raw", "--system", "y"), b"--system"),
             (("run", "-m", model, "-p", "x", "--chat-template", "nonsense"), b"nonsense"),
+            (("run", "-m", model, "-p", "x", "--special"), b"--raw"),
             (("run", "-m", model, "-p", "x", "--simd", "baseline", "--simd", "mmx"), b"'mmx'"),
             (("chat", "-m", model, "extra"), b"'extra'"),
             (("chat",), b"a model is needed"),
@@ -159,6 +160,33 @@ def test_files_that_are_no_language_models(f):
             check((arguments, done.returncode), (arguments, 2))
             assert said in done.stderr and done.stderr.count(b"\n") == 1, done.stderr
         assert said in f.run("inspect", path).stdout
+
+
+def test_templates(f):
+    def shown(*arguments):
+        done = run(f, "-p", "Hello", "--show-prompt", *arguments)
+        check(done.returncode, 0)
+        return done.stderr.decode().split("\n", 1)[1]
+
+    path = os.path.join(f.home, "own.jinja")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write("{% for m in messages %}[{{ m.role }}: {{ m.content }}]{% endfor %}")
+    check(shown("--chat-template", path, "--system", "Be brief."), "[system: Be brief.][user: Hello]\n")
+    assert "<|im_start|>user" in shown("--chat-template", "chatml")
+    assert "<|start_header_id|>user" in shown("--chat-template", "llama3")
+    for broken, said in (("{% if %}", b"line 1"), ("{{ raise_exception('not today') }}", b"not today"), ("", b"empty")):
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(broken)
+        done = run(f, "-p", "Hello", "--chat-template", path)
+        check((broken, done.returncode), (broken, 2))
+        assert said in done.stderr and not done.stdout, done.stderr
+
+
+def test_control_tokens_only_where_they_are_asked_for(f):
+    def ids(*arguments):
+        return json.loads(run(f, "-p", "<|im_end|>", "--json", *arguments).stdout)["tokens"]["prompt"]
+
+    assert ids("--raw") > ids("--raw", "--special"), "typed text became a control token"
 
 
 def test_verbose_says_more(f):

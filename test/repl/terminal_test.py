@@ -4,7 +4,7 @@ import re
 import signal
 import time
 
-from keyboard import ENTER, at_prompt, check, conversation, ctrl, start
+from keyboard import ENTER, at_prompt, check, conversation, ctrl, enter, start
 from session import run_tests
 
 
@@ -35,8 +35,7 @@ def test_control_c_at_the_prompt(f):
     t.send(ctrl("c"))
     t.wait_text("Ctrl-D")
     at_prompt(t)
-    t.send("x" + ENTER)
-    at_prompt(t)
+    enter(t, "x")
     check(conversation(f, t), ["x"])
 
 
@@ -164,8 +163,7 @@ def test_suspending_at_the_prompt(f):
     t.wait_text("icanon+echo+")
     t.send("fg" + ENTER)
     t.wait_row("> half a message")
-    t.send("!" + ENTER)
-    at_prompt(t)
+    enter(t, "!")
     t.send("/show messages" + ENTER)
     t.wait_text("user: half a message!")
     at_prompt(t)
@@ -175,8 +173,7 @@ def test_suspending_at_the_prompt(f):
 
 def test_suspending_an_answer(f):
     t = shell(f)
-    t.send(" ".join([f.program, f.model(), "-c", "20000", "--ignore-eos", "--seed", "1"]) + ENTER)
-    at_prompt(t)
+    enter(t, " ".join([f.program, f.model(), "-c", "20000", "--ignore-eos", "--seed", "1"]))
     t.send("go" + ENTER)
     some_answer(t)
     t.send(ctrl("z"))
@@ -209,8 +206,7 @@ def test_stopped_by_force_and_continued(f):
 def test_colours(f):
     def colours(**changes):
         t = start(f, *changes.pop("arguments", ()), **changes)
-        t.send("hi" + ENTER)
-        at_prompt(t)
+        enter(t, "hi")
         return b"m" in [part[-1:] for part in escapes(t.raw)]
 
     check(colours(), True)
@@ -248,8 +244,7 @@ def test_a_dumb_terminal_gets_no_escapes(f):
 def test_answers_to_a_file_editing_on_standard_error(f):
     path = os.path.join(f.home, "answers")
     t = start(f, out=path)
-    t.send("hello" + ENTER)
-    at_prompt(t)
+    enter(t, "hello")
     t.send(ctrl("d"))
     check(t.finish(), 0)
     with open(path, "rb") as file:
@@ -260,10 +255,8 @@ def test_answers_to_a_file_editing_on_standard_error(f):
 def test_messages_to_a_file_editing_on_standard_output(f):
     path = os.path.join(f.home, "messages")
     t = start(f, err=path)
-    t.send("hello" + ENTER)
-    at_prompt(t)
-    t.send("/nope" + ENTER)
-    at_prompt(t)
+    enter(t, "hello")
+    enter(t, "/nope")
     t.send(ctrl("d"))
     check(t.finish(), 0)
     with open(path, "rb") as file:
@@ -275,8 +268,7 @@ def test_control_characters_in_answers_are_shown(f):
     """A model can't drive the terminal: the tiny model writes bytes at random."""
     t = f.terminal(f.model(), "-n", "200", "--temp", "5", "--top-k", "0", "--seed", "1", "--ignore-eos", NO_COLOR="1")
     at_prompt(t)
-    t.send("x" + ENTER)
-    at_prompt(t)
+    enter(t, "x")
     allowed = (b"\x1b[J", b"\x1b[K", b"\x1b[?2004h", b"\x1b[?2004l")
     for sequence in escapes(t.raw):
         assert sequence in allowed or sequence[-1:] in (b"C", b"A"), sequence
