@@ -365,33 +365,33 @@ constexpr broken mistakes[] = {
 }  // namespace
 
 TEST_CASE("jinja: snippets print what they should") {
-    for (const auto& [given, output] : snippets) {
-        const auto& source = given;  // clang 14 can\'t capture a structured binding
+    for (const snippet& each : snippets) {
+        const std::string source = each.source, output = each.output;
         CAPTURE(source);
-        const outcome got = run(source);
+        const outcome got = run(each.source);
         CHECK_MESSAGE(!got.failed, name(got.why.kind) << ": " << got.why.message);
         CHECK(got.text == output);
     }
 }
 
 TEST_CASE("jinja: failures have the right kind") {
-    for (const auto& [given, kind] : failures) {
-        const auto& source = given;  // clang 14 can\'t capture a structured binding
+    for (const failing& each : failures) {
+        const std::string source = each.source;
         CAPTURE(source);
-        const outcome got = run(source);
+        const outcome got = run(each.source);
         REQUIRE(got.failed);
-        CHECK_MESSAGE(name(got.why.kind) == kind, name(got.why.kind) << ": " << got.why.message);
+        CHECK_MESSAGE(name(got.why.kind) == each.kind, name(got.why.kind) << ": " << got.why.message);
         CHECK(!got.why.message.empty());
     }
 }
 
 TEST_CASE("jinja: mistakes are found in the right line") {
-    for (const auto& [given, line] : mistakes) {
-        const auto& source = given;  // clang 14 can\'t capture a structured binding
+    for (const broken& each : mistakes) {
+        const std::string source = each.source;
         CAPTURE(source);
-        const outcome got = run(source);
+        const outcome got = run(each.source);
         REQUIRE(got.failed);
         CHECK_MESSAGE(name(got.why.kind) == "syntax", name(got.why.kind) << ": " << got.why.message);
-        if (line != 0) CHECK(got.why.line == line);
+        if (each.line != 0) CHECK(got.why.line == each.line);
     }
 }

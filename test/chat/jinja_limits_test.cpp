@@ -130,7 +130,7 @@ TEST_CASE("limits: memory and sizes") {
         "{{ 99999999999999999999 }}",
         "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}",
         "{% for a in range(99999) %}{% for b in range(99999) %}x{% endfor %}{% endfor %}",
-        "{% for a in range(99999) if a < 0 %}{% endfor %}" "{% for b in range(99999) %}{% for a in range(99999) if a < 0 %}{% endfor %}{% endfor %}",
+        "{% for b in range(99999) %}{% for a in range(99999) if a < 0 %}{% endfor %}{% endfor %}",
         "{{ range(99999) | map('string') | map('upper') | unique | sort | groupby(0) | list | tojson }}",
     };
     for (const char* source : sources) {

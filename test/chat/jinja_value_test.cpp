@@ -109,12 +109,12 @@ TEST_CASE("json: what is refused, and where") {
         {"9223372036854775808", errc::bad_value, 0},                             {"1e999", errc::bad_value, 0},
         {std::string(101, '['), errc::limit, 100},
     };
-    for (const auto& [text, code, offset] : cases) {
-        CAPTURE(text);
-        const auto got = parse_json(text);
+    for (const refused& each : cases) {
+        CAPTURE(each.text);
+        const auto got = parse_json(each.text);
         REQUIRE_FALSE(got.has_value());
-        CHECK(got.error().code == code);
-        CHECK(got.error().offset == offset);
+        CHECK(got.error().code == each.code);
+        CHECK(got.error().offset == each.offset);
     }
 }
 

@@ -1,6 +1,8 @@
 // Chat templates: built-in ones, roles, continuing a message, options.
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <iterator>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -73,7 +75,9 @@ TEST_CASE("template: built-in templates") {
         {"plain", "Be brief.\n\nUser: Hi\nAssistant: Hello\nUser: And?\nAssistant:"},
     };
     CHECK(std::size(all) == std::size(colibri::builtin_templates));
-    for (const auto& [name, text] : all) {
+    for (const expected& each : all) {
+        const char* const name = each.name;
+        const std::string text = each.text;
         CAPTURE(name);
         const auto chat = chat_template::named(name);
         REQUIRE_MESSAGE(chat.has_value(), (chat ? "" : chat.error().text()));

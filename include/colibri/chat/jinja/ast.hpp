@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstdint>
 #include <string>
+#include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -121,17 +123,15 @@ struct syntax_tree {
     std::vector<statement_id> body;
 
     [[nodiscard]] symbol_id symbol(std::string_view name) {
-        // Sorted index beside the symbols: templates have some hundred names.
-        const auto at = std::ranges::lower_bound(by_name_, name, {}, [&](symbol_id id) { return symbols[id].view(); });
-        if (at != by_name_.end() && symbols[*at] == name) return *at;
+        if (const auto known = by_name_.find(name); known != by_name_.end()) return known->second;
         const auto id = static_cast<symbol_id>(symbols.size());
         symbols.emplace_back(std::string(name), origin::trusted);
-        by_name_.insert(at, id);
+        by_name_.emplace(symbols.back().view(), id);
         return id;
     }
 
 private:
-    std::vector<symbol_id> by_name_;
+    std::unordered_map<std::string_view, symbol_id> by_name_;  ///< the keys stand in the symbols, which share their bytes
 };
 
 }  // namespace colibri::jinja::detail

@@ -49,7 +49,7 @@ inline value interpreter::evaluate_node(const expression& e) {
 }
 
 inline value interpreter::evaluate_name(symbol_id name) {
-    if (const value* found = scopes_.find(name)) return *found;
+    if (const value* found = scopes_.find(*this, name)) return *found;
     return make_undefined("'", tree_.symbols[name].view(), "' is undefined");
 }
 

@@ -37,6 +37,12 @@ protected:
         throw stopped{{failure_kind::limit, concat("it nests deeper than ", allowed_.parse_depth, " levels"), current_.line}};
     }
 
+    /// Most parameters of a macro and most named arguments of a call.
+    static constexpr std::size_t max_names = 1000;
+    [[noreturn]] void too_many_names() const {
+        throw stopped{{failure_kind::limit, concat("it gives more than ", max_names, " names at once"), current_.line}};
+    }
+
     // Nodes.
 
     expression_id make(expression_kind kind, std::size_t line, std::vector<expression_id> kids = {}, std::uint32_t extra = 0) {
@@ -373,6 +379,7 @@ protected:
                 const token key = advance();
                 advance();
                 const symbol_id name = tree_.symbol(key.value);
+                if (site.named.size() >= max_names) too_many_names();
                 const bool twice = std::ranges::any_of(site.named, [&](const auto& n) { return n.first == name; });
                 if (twice) late_mistakes_.emplace_back(key.line, concat("the argument '", key.value, "' is given twice"));
                 site.named.emplace_back(name, parse_expression());

@@ -145,6 +145,7 @@ public:
     std::optional<value> attribute(machine& m, std::string_view name) override { return item(m, string(std::string(name), origin::trusted)); }
     std::optional<value> item(machine& m, const value& key) override {
         if (!key.is_string()) return std::nullopt;
+        m.step(run_.tree().blocks.size() / 8);
         for (const auto& [name, block] : run_.tree().blocks) {
             if (run_.tree().symbols[name] == key.as_string()) {
                 return value(m.make_object<block_object>(run_, run_.tree().statements[block]));
@@ -162,9 +163,9 @@ inline interpreter::interpreter(const syntax_tree& tree, const value& variables,
     : machine(allowed, now), tree_(tree), scopes_(tree.symbols.size()) {
     for (symbol_id id = 0; id < tree.symbols.size(); ++id) {
         const std::string_view name = tree.symbols[id].view();
-        if (const value* given = variables.find(name)) scopes_.set(id, *given);
-        else if (const native code = lookup(globals::table, name)) scopes_.set(id, make_object<native_function>(name, code));
-        else if (name == "self") scopes_.set(id, make_object<self_object>(*this));
+        if (const value* given = variables.find(name)) scopes_.set(*this, id, *given);
+        else if (const native code = lookup(globals::table, name)) scopes_.set(*this, id, make_object<native_function>(name, code));
+        else if (name == "self") scopes_.set(*this, id, make_object<self_object>(*this));
     }
 }
 

@@ -9,6 +9,7 @@
 
 #include "colibri/chat/jinja/access.hpp"
 #include "colibri/chat/jinja/print.hpp"
+#include "colibri/chat/jinja/search.hpp"
 
 namespace colibri::jinja::detail {
 
@@ -193,8 +194,7 @@ private:
     m.step();
     if (where.is_string()) {
         if (!item.is_string()) fail_type("only text can be in a str, not a ", type_name(item));
-        m.touch(where.as_string().size());
-        return where.as_string().view().find(item.as_string().view()) != std::string_view::npos;
+        return find_bytes(m, where.as_string().view(), item.as_string().view()) != std::string_view::npos;
     }
     if (where.is_dict()) {
         if (!hash_of(item)) fail_type("a ", type_name(item), " can't be the key of a dict");

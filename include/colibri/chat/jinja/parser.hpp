@@ -195,6 +195,7 @@ private:
             const token name = expect(token_kind::name, "the name of a parameter");
             check_name(name);
             const symbol_id parameter = tree_.symbol(name.value);
+            if (macro.parameters.size() >= max_names) too_many_names();
             if (std::ranges::find(macro.parameters, parameter) != macro.parameters.end()) {
                 late_mistakes_.emplace_back(name.line, concat("the parameter '", name.value, "' is there twice"));
             }

@@ -42,11 +42,12 @@ public:
         return mark.place < scopes_.size() && scopes_[mark.place].serial == mark.serial ? mark.place : 0;
     }
 
-    void set(symbol_id name, value v) {
+    void set(meter& m, symbol_id name, value v) {
         if (scopes_.size() == 1) {
             own_[name] = std::move(v);
             return;
         }
+        m.step((variables_.size() - scopes_.back().first) / 16);
         for (std::size_t i = scopes_.back().first; i < variables_.size(); ++i) {
             if (variables_[i].first != name) continue;
             variables_[i].second = std::move(v);
@@ -56,9 +57,10 @@ public:
     }
 
     /// The variable, or null; valid until the next change.
-    [[nodiscard]] const value* find(symbol_id name) const noexcept {
+    [[nodiscard]] const value* find(meter& m, symbol_id name) const {
         for (std::size_t place = top(); place != 0; place = scopes_[place].parent) {
             const std::size_t end = place + 1 < scopes_.size() ? scopes_[place + 1].first : variables_.size();
+            m.step((end - scopes_[place].first) / 16);
             for (std::size_t i = scopes_[place].first; i < end; ++i) {
                 if (variables_[i].first == name) return &variables_[i].second;
             }

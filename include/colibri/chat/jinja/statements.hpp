@@ -193,7 +193,7 @@ inline interpreter::flow interpreter::run_statement(const statement& s) {
         case statement_kind::loop: return run_loop(s, evaluate(s.expressions[1]), 0, scopes_.top());
         case statement_kind::assign: run_assign(s); return flow::on;
         case statement_kind::assign_block: return run_assign_block(s);
-        case statement_kind::macro: scopes_.set(tree_.macros[s.extra].name, make_macro(tree_.macros[s.extra])); return flow::on;
+        case statement_kind::macro: scopes_.set(*this, tree_.macros[s.extra].name, make_macro(tree_.macros[s.extra])); return flow::on;
         case statement_kind::call_block: run_call_block(s); return flow::on;
         case statement_kind::filter_block: return run_filter_block(s);
         case statement_kind::with: return run_with(s);
@@ -239,7 +239,7 @@ inline interpreter::flow interpreter::run_loop(const statement& s, const value& 
         while (const auto item = loop->advance(*this)) {
             step(3);  // as long as three evaluated nodes: the loop variable, `loop`, a scope
             scopes_.clear();
-            scopes_.set(syntax_tree::loop_name, loop);
+            scopes_.set(*this, syntax_tree::loop_name, loop);
             assign(s.expressions[0], *item);
             how = run_body(s.blocks[0]);
             if (how == flow::stop) break;
@@ -267,7 +267,7 @@ inline void interpreter::check_members(expression_id target) {
     if (e.kind == expression_kind::tuple) {
         for (const expression_id kid : e.kids) check_members(kid);
     } else if (e.kind == expression_kind::member) {
-        const value* object = scopes_.find(e.extra);
+        const value* object = scopes_.find(*this, e.extra);
         if (object == nullptr || !object->is(kind::object) || dynamic_cast<namespace_object*>(object->as_object().get()) == nullptr) {
             fail_type("only a namespace has attributes that can be set, and '", tree_.symbols[e.extra].view(), "' is none");
         }
@@ -276,9 +276,9 @@ inline void interpreter::check_members(expression_id target) {
 
 inline void interpreter::assign(expression_id target, value v) {
     const expression& e = tree_.expressions[target];
-    if (e.kind == expression_kind::name) return scopes_.set(e.extra, std::move(v));
+    if (e.kind == expression_kind::name) return scopes_.set(*this, e.extra, std::move(v));
     if (e.kind == expression_kind::member) {
-        const value* object = scopes_.find(e.extra);
+        const value* object = scopes_.find(*this, e.extra);
         auto* members = object == nullptr || !object->is(kind::object) ? nullptr : dynamic_cast<namespace_object*>(object->as_object().get());
         if (members == nullptr) fail_type("only a namespace has attributes that can be set");
         return members->set(*this, tree_.symbols[e.extra2], std::move(v));
@@ -357,6 +357,7 @@ inline string interpreter::call_macro(const macro_definition& macro, const scope
     const std::size_t count = macro.parameters.size();
     std::vector<bool> used(given.named.size());
     const auto named = [&](std::string_view wanted) -> const value* {
+        step(given.named.size() / 8);
         for (std::size_t i = 0; i < given.named.size(); ++i) {
             if (used[i] || given.named[i].first != wanted) continue;
             used[i] = true;
@@ -375,14 +376,14 @@ inline string interpreter::call_macro(const macro_definition& macro, const scope
     }
     if (macro.uses_caller && !caller_is_parameter) {
         const value* caller = named("caller");
-        scopes_.set(syntax_tree::caller_name, caller != nullptr ? *caller : make_undefined("there is no caller"));
+        scopes_.set(*this, syntax_tree::caller_name, caller != nullptr ? *caller : make_undefined("there is no caller"));
     }
     if (macro.uses_kwargs) {
         auto rest = std::make_shared<dict_data>();
         for (std::size_t i = 0; i < given.named.size(); ++i) {
             if (!used[i]) put(*rest, given.named[i].first, given.named[i].second);
         }
-        scopes_.set(syntax_tree::kwargs_name, make_dict(std::move(rest)));
+        scopes_.set(*this, syntax_tree::kwargs_name, make_dict(std::move(rest)));
     } else {
         for (std::size_t i = 0; i < given.named.size(); ++i) {
             // The body of a call block may be left unused.
@@ -393,19 +394,19 @@ inline string interpreter::call_macro(const macro_definition& macro, const scope
     if (macro.uses_varargs) {
         std::vector<value> rest;
         for (std::size_t i = count; i < given.positional.size(); ++i) rest.push_back(given.positional[i]);
-        scopes_.set(syntax_tree::varargs_name, make_tuple(std::move(rest)));
+        scopes_.set(*this, syntax_tree::varargs_name, make_tuple(std::move(rest)));
     } else if (given.positional.size() > count) {
         fail_type("the macro '", name, "' takes at most ", count, " arguments");
     }
     const std::size_t without_default = count - macro.defaults.size();
     for (std::size_t i = 0; i < count; ++i) {
-        scopes_.set(macro.parameters[i],
+        scopes_.set(*this, macro.parameters[i],
                     values[i] != nullptr
                         ? *values[i]
                         : make_undefined("the argument '", tree_.symbols[macro.parameters[i]].view(), "' was not given"));
     }
     for (std::size_t i = without_default; i < count; ++i) {  // a default may use the other parameters
-        if (values[i] == nullptr) scopes_.set(macro.parameters[i], evaluate(macro.defaults[i - without_default]));
+        if (values[i] == nullptr) scopes_.set(*this, macro.parameters[i], evaluate(macro.defaults[i - without_default]));
     }
     static_cast<void>(run_body(macro.body));
     return text.finish();

@@ -227,7 +227,7 @@ private:
     [[noreturn]] void too_large() const { fail_limit("it makes a text of more than ", most_, " bytes"); }
     void grow(std::size_t more) {
         if (more > most_ || bytes_.size() > most_ - more) too_large();
-        meter_->need(bytes_.size() + more);
+        meter_->need(bytes_.size() + more + flips_.size() * sizeof(text_run));
         meter_->touch(more);
     }
     /// True if `bytes` begin inside of the last character.

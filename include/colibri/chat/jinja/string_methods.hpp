@@ -110,7 +110,7 @@ value find(machine& m, const value& self, const arguments& given) {
     const std::string_view part = string_argument("find", *what).view();
     if (const auto range = window(m, s, start, end)) {
         const std::string_view text = s.view().substr(range->first, range->second - range->first);
-        const std::size_t at = FromRight ? text.rfind(part) : text.find(part);
+        const std::size_t at = FromRight ? rfind_bytes(m, text, part) : find_bytes(m, text, part);
         if (at != text.npos) return character_count(s.view().substr(0, range->first + at));
     }
     if (MustBeThere) fail_type("the text that index looks for isn't there");
@@ -126,7 +126,7 @@ inline value count(machine& m, const value& self, const arguments& given) {
     const std::string_view text = self.as_string().view().substr(range->first, range->second - range->first);
     if (part.empty()) return character_count(text) + 1;
     std::int64_t found = 0;
-    for (std::size_t at = text.find(part); at != text.npos; at = text.find(part, at + part.size())) {
+    for (std::size_t at = find_bytes(m, text, part); at != text.npos; at = find_bytes(m, text, part, at + part.size())) {
         if (++found % 4 == 0) m.step();
     }
     return found;
@@ -137,8 +137,7 @@ value partition(machine& m, const value& self, const arguments& given) {
     const auto [separator] = bind("partition", given, {"sep"}, 1);
     const string &s = self.as_string(), &by = string_argument("partition", *separator);
     if (by.empty()) fail_type("an empty separator can't split text");
-    m.touch(s.size());
-    const std::size_t at = FromRight ? s.view().rfind(by.view()) : s.view().find(by.view());
+    const std::size_t at = FromRight ? rfind_bytes(m, s.view(), by.view()) : find_bytes(m, s.view(), by.view());
     if (at == std::string_view::npos) {
         return FromRight ? m.make_tuple({string{}, string{}, s}) : m.make_tuple({s, string{}, string{}});
     }

@@ -169,12 +169,11 @@ enum class ends : std::uint8_t { both, left, right };
 [[nodiscard]] inline value split_by(machine& m, const string& s, std::string_view separator, std::int64_t most, bool from_right) {
     if (separator.empty()) fail_type("an empty separator can't split text");
     const std::string_view text = s.view();
-    m.touch(text.size());
     collector out(m);
     if (from_right) {
         std::size_t end = text.size();
         while (most != 0) {
-            const std::size_t at = end < separator.size() ? text.npos : text.rfind(separator, end - separator.size());
+            const std::size_t at = end < separator.size() ? text.npos : rfind_bytes(m, text, separator, end - separator.size());
             if (at == text.npos) break;
             m.step();
             out.add(slice(m, s, at + separator.size(), end));
@@ -187,7 +186,7 @@ enum class ends : std::uint8_t { both, left, right };
     }
     std::size_t begin = 0;
     while (most != 0) {
-        const std::size_t at = text.find(separator, begin);
+        const std::size_t at = find_bytes(m, text, separator, begin);
         if (at == text.npos) break;
         m.step();
         out.add(slice(m, s, begin, at));
@@ -255,7 +254,6 @@ void for_each_line(std::string_view text, F&& f) {
 /// character and at the end.
 [[nodiscard]] inline string replace(machine& m, const string& s, const string& old, const string& fresh, std::int64_t most) {
     const std::string_view text = s.view();
-    m.touch(text.size());
     string_builder out(m);
     std::size_t begin = 0;
     if (old.empty()) {
@@ -269,7 +267,7 @@ void for_each_line(std::string_view text, F&& f) {
         if (most != 0) out.append(fresh);
     } else {
         for (; most != 0; --most) {
-            const std::size_t at = text.find(old.view(), begin);
+            const std::size_t at = find_bytes(m, text, old.view(), begin);
             if (at == text.npos) break;
             m.step();
             out.append(s, begin, at);
