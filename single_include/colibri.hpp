@@ -1886,8 +1886,9 @@ COLIBRI_KERNEL Column ResidualAt(const product_arguments& a, std::size_t j) {
 template <class Format>
 COLIBRI_KERNEL void PrefetchNext(const Format* const (&rows)[4], std::size_t b, std::size_t bytes, std::size_t ahead) {
     for (std::size_t r = 0; r < 4; ++r) {
-        const char* next = reinterpret_cast<const char*>(rows[r] + b) + ahead;
-        for (std::size_t i = 0; i < bytes; i += 64) __builtin_prefetch(next + i, 0, 2);
+        // As a number: behind the last rows there is nothing to point to, and nothing is read.
+        const auto next = reinterpret_cast<std::uintptr_t>(rows[r] + b) + ahead;
+        for (std::size_t i = 0; i < bytes; i += 64) __builtin_prefetch(reinterpret_cast<const void*>(next + i), 0, 2);
     }
 }
 
@@ -19334,7 +19335,7 @@ private:
     [[noreturn]] void too_large() const { fail_limit("it makes a text of more than ", most_, " bytes"); }
     void grow(std::size_t more) {
         if (more > most_ || bytes_.size() > most_ - more) too_large();
-        meter_->need(bytes_.size() + more);
+        meter_->need(bytes_.size() + more + flips_.size() * sizeof(text_run));
         meter_->touch(more);
     }
     /// True if `bytes` begin inside of the last character.
@@ -21187,6 +21188,52 @@ inline void append_formatted(machine& m, string_builder& out, const value& v, st
 
 }  // namespace colibri::jinja::detail
 
+// ---- colibri/chat/jinja/search.hpp
+
+// Finding text in text, with the work counted: the library's own search may take the product of both lengths.
+#include <algorithm>
+#include <cstddef>
+#include <string_view>
+
+
+namespace colibri::jinja::detail {
+
+/// True if `part` stands in `text` at `at`. The rest of a long part is looked at, and counted, only if its beginning fits.
+[[nodiscard]] inline bool stands_at(meter& m, std::string_view text, std::string_view part, std::size_t at) {
+    constexpr std::size_t head = 32;
+    if (text.substr(at, std::min(head, part.size())) != part.substr(0, head)) return false;
+    if (part.size() <= head) return true;
+    m.touch(part.size());
+    return text.substr(at + head, part.size() - head) == part.substr(head);
+}
+
+/// First offset from `from` on at which `part` stands in `text`, or npos. Counts the bytes passed.
+[[nodiscard]] inline std::size_t find_bytes(meter& m, std::string_view text, std::string_view part, std::size_t from = 0) {
+    if (part.empty()) return from <= text.size() ? from : text.npos;
+    for (std::size_t at = from; part.size() <= text.size() && at <= text.size() - part.size(); ++at) {
+        const std::size_t next = text.find(part.front(), at);
+        m.touch(std::min(next, text.size()) - at);
+        if (next == text.npos || next > text.size() - part.size()) return text.npos;
+        at = next;
+        if (stands_at(m, text, part, at)) return at;
+        if (at % 4 == 0) m.step();
+    }
+    return text.npos;
+}
+
+/// Last offset, at most `most`, at which `part` stands in `text`, or npos. Counts the bytes passed.
+[[nodiscard]] inline std::size_t rfind_bytes(meter& m, std::string_view text, std::string_view part,
+                                             std::size_t most = std::string_view::npos) {
+    if (part.size() > text.size()) return text.npos;
+    for (std::size_t at = std::min(most, text.size() - part.size());; --at) {
+        if (stands_at(m, text, part, at)) return at;
+        if (at % 4 == 0) m.step();
+        if (at == 0) return text.npos;
+    }
+}
+
+}  // namespace colibri::jinja::detail
+
 // ---- colibri/chat/jinja/iterate.hpp
 
 // Going through values: iterators over everything that has items, ranges, and membership.
@@ -21380,8 +21427,7 @@ private:
     m.step();
     if (where.is_string()) {
         if (!item.is_string()) fail_type("only text can be in a str, not a ", type_name(item));
-        m.touch(where.as_string().size());
-        return where.as_string().view().find(item.as_string().view()) != std::string_view::npos;
+        return find_bytes(m, where.as_string().view(), item.as_string().view()) != std::string_view::npos;
     }
     if (where.is_dict()) {
         if (!hash_of(item)) fail_type("a ", type_name(item), " can't be the key of a dict");
@@ -21602,6 +21648,8 @@ enum class operation : std::uint8_t { add, subtract, multiply, divide, floor_div
 #include <algorithm>
 #include <cstdint>
 #include <string>
+#include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -21717,17 +21765,15 @@ struct syntax_tree {
     std::vector<statement_id> body;
 
     [[nodiscard]] symbol_id symbol(std::string_view name) {
-        // Sorted index beside the symbols: templates have some hundred names.
-        const auto at = std::ranges::lower_bound(by_name_, name, {}, [&](symbol_id id) { return symbols[id].view(); });
-        if (at != by_name_.end() && symbols[*at] == name) return *at;
+        if (const auto known = by_name_.find(name); known != by_name_.end()) return known->second;
         const auto id = static_cast<symbol_id>(symbols.size());
         symbols.emplace_back(std::string(name), origin::trusted);
-        by_name_.insert(at, id);
+        by_name_.emplace(symbols.back().view(), id);
         return id;
     }
 
 private:
-    std::vector<symbol_id> by_name_;
+    std::unordered_map<std::string_view, symbol_id> by_name_;  ///< the keys stand in the symbols, which share their bytes
 };
 
 }  // namespace colibri::jinja::detail
@@ -22273,12 +22319,11 @@ enum class ends : std::uint8_t { both, left, right };
 [[nodiscard]] inline value split_by(machine& m, const string& s, std::string_view separator, std::int64_t most, bool from_right) {
     if (separator.empty()) fail_type("an empty separator can't split text");
     const std::string_view text = s.view();
-    m.touch(text.size());
     collector out(m);
     if (from_right) {
         std::size_t end = text.size();
         while (most != 0) {
-            const std::size_t at = end < separator.size() ? text.npos : text.rfind(separator, end - separator.size());
+            const std::size_t at = end < separator.size() ? text.npos : rfind_bytes(m, text, separator, end - separator.size());
             if (at == text.npos) break;
             m.step();
             out.add(slice(m, s, at + separator.size(), end));
@@ -22291,7 +22336,7 @@ enum class ends : std::uint8_t { both, left, right };
     }
     std::size_t begin = 0;
     while (most != 0) {
-        const std::size_t at = text.find(separator, begin);
+        const std::size_t at = find_bytes(m, text, separator, begin);
         if (at == text.npos) break;
         m.step();
         out.add(slice(m, s, begin, at));
@@ -22359,7 +22404,6 @@ void for_each_line(std::string_view text, F&& f) {
 /// character and at the end.
 [[nodiscard]] inline string replace(machine& m, const string& s, const string& old, const string& fresh, std::int64_t most) {
     const std::string_view text = s.view();
-    m.touch(text.size());
     string_builder out(m);
     std::size_t begin = 0;
     if (old.empty()) {
@@ -22373,7 +22417,7 @@ void for_each_line(std::string_view text, F&& f) {
         if (most != 0) out.append(fresh);
     } else {
         for (; most != 0; --most) {
-            const std::size_t at = text.find(old.view(), begin);
+            const std::size_t at = find_bytes(m, text, old.view(), begin);
             if (at == text.npos) break;
             m.step();
             out.append(s, begin, at);
@@ -22515,7 +22559,7 @@ value find(machine& m, const value& self, const arguments& given) {
     const std::string_view part = string_argument("find", *what).view();
     if (const auto range = window(m, s, start, end)) {
         const std::string_view text = s.view().substr(range->first, range->second - range->first);
-        const std::size_t at = FromRight ? text.rfind(part) : text.find(part);
+        const std::size_t at = FromRight ? rfind_bytes(m, text, part) : find_bytes(m, text, part);
         if (at != text.npos) return character_count(s.view().substr(0, range->first + at));
     }
     if (MustBeThere) fail_type("the text that index looks for isn't there");
@@ -22531,7 +22575,7 @@ inline value count(machine& m, const value& self, const arguments& given) {
     const std::string_view text = self.as_string().view().substr(range->first, range->second - range->first);
     if (part.empty()) return character_count(text) + 1;
     std::int64_t found = 0;
-    for (std::size_t at = text.find(part); at != text.npos; at = text.find(part, at + part.size())) {
+    for (std::size_t at = find_bytes(m, text, part); at != text.npos; at = find_bytes(m, text, part, at + part.size())) {
         if (++found % 4 == 0) m.step();
     }
     return found;
@@ -22542,8 +22586,7 @@ value partition(machine& m, const value& self, const arguments& given) {
     const auto [separator] = bind("partition", given, {"sep"}, 1);
     const string &s = self.as_string(), &by = string_argument("partition", *separator);
     if (by.empty()) fail_type("an empty separator can't split text");
-    m.touch(s.size());
-    const std::size_t at = FromRight ? s.view().rfind(by.view()) : s.view().find(by.view());
+    const std::size_t at = FromRight ? rfind_bytes(m, s.view(), by.view()) : find_bytes(m, s.view(), by.view());
     if (at == std::string_view::npos) {
         return FromRight ? m.make_tuple({string{}, string{}, s}) : m.make_tuple({s, string{}, string{}});
     }
@@ -22669,9 +22712,10 @@ inline value istitle(machine& m, const value& self, const arguments& given) {
     return some && !wrong;
 }
 
+/// By name. isalpha, isdigit and their relatives go by general category: superscripts and Chinese numerals are no digits here.
+/// encode, casefold, translate, maketrans and format_map are left out.
 inline constexpr native_entry table[] = {
     {"capitalize", cased<letter_case::capital>},
-    {"casefold", cased<letter_case::lower>},
     {"center", justified<1, 1>},
     {"count", count},
     {"endswith", affix<false>},
@@ -22899,11 +22943,12 @@ public:
         return mark.place < scopes_.size() && scopes_[mark.place].serial == mark.serial ? mark.place : 0;
     }
 
-    void set(symbol_id name, value v) {
+    void set(meter& m, symbol_id name, value v) {
         if (scopes_.size() == 1) {
             own_[name] = std::move(v);
             return;
         }
+        m.step((variables_.size() - scopes_.back().first) / 16);
         for (std::size_t i = scopes_.back().first; i < variables_.size(); ++i) {
             if (variables_[i].first != name) continue;
             variables_[i].second = std::move(v);
@@ -22913,9 +22958,10 @@ public:
     }
 
     /// The variable, or null; valid until the next change.
-    [[nodiscard]] const value* find(symbol_id name) const noexcept {
+    [[nodiscard]] const value* find(meter& m, symbol_id name) const {
         for (std::size_t place = top(); place != 0; place = scopes_[place].parent) {
             const std::size_t end = place + 1 < scopes_.size() ? scopes_[place + 1].first : variables_.size();
+            m.step((end - scopes_[place].first) / 16);
             for (std::size_t i = scopes_[place].first; i < end; ++i) {
                 if (variables_[i].first == name) return &variables_[i].second;
             }
@@ -23081,6 +23127,7 @@ public:
     std::optional<value> attribute(machine& m, std::string_view name) override { return item(m, string(std::string(name), origin::trusted)); }
     std::optional<value> item(machine& m, const value& key) override {
         if (!key.is_string()) return std::nullopt;
+        m.step(run_.tree().blocks.size() / 8);
         for (const auto& [name, block] : run_.tree().blocks) {
             if (run_.tree().symbols[name] == key.as_string()) {
                 return value(m.make_object<block_object>(run_, run_.tree().statements[block]));
@@ -23098,9 +23145,9 @@ inline interpreter::interpreter(const syntax_tree& tree, const value& variables,
     : machine(allowed, now), tree_(tree), scopes_(tree.symbols.size()) {
     for (symbol_id id = 0; id < tree.symbols.size(); ++id) {
         const std::string_view name = tree.symbols[id].view();
-        if (const value* given = variables.find(name)) scopes_.set(id, *given);
-        else if (const native code = lookup(globals::table, name)) scopes_.set(id, make_object<native_function>(name, code));
-        else if (name == "self") scopes_.set(id, make_object<self_object>(*this));
+        if (const value* given = variables.find(name)) scopes_.set(*this, id, *given);
+        else if (const native code = lookup(globals::table, name)) scopes_.set(*this, id, make_object<native_function>(name, code));
+        else if (name == "self") scopes_.set(*this, id, make_object<self_object>(*this));
     }
 }
 
@@ -23156,7 +23203,7 @@ inline value interpreter::evaluate_node(const expression& e) {
 }
 
 inline value interpreter::evaluate_name(symbol_id name) {
-    if (const value* found = scopes_.find(name)) return *found;
+    if (const value* found = scopes_.find(*this, name)) return *found;
     return make_undefined("'", tree_.symbols[name].view(), "' is undefined");
 }
 
@@ -25064,6 +25111,12 @@ protected:
         throw stopped{{failure_kind::limit, concat("it nests deeper than ", allowed_.parse_depth, " levels"), current_.line}};
     }
 
+    /// Most parameters of a macro and most named arguments of a call.
+    static constexpr std::size_t max_names = 1000;
+    [[noreturn]] void too_many_names() const {
+        throw stopped{{failure_kind::limit, concat("it gives more than ", max_names, " names at once"), current_.line}};
+    }
+
     // Nodes.
 
     expression_id make(expression_kind kind, std::size_t line, std::vector<expression_id> kids = {}, std::uint32_t extra = 0) {
@@ -25400,6 +25453,7 @@ protected:
                 const token key = advance();
                 advance();
                 const symbol_id name = tree_.symbol(key.value);
+                if (site.named.size() >= max_names) too_many_names();
                 const bool twice = std::ranges::any_of(site.named, [&](const auto& n) { return n.first == name; });
                 if (twice) late_mistakes_.emplace_back(key.line, concat("the argument '", key.value, "' is given twice"));
                 site.named.emplace_back(name, parse_expression());
@@ -25703,6 +25757,7 @@ private:
             const token name = expect(token_kind::name, "the name of a parameter");
             check_name(name);
             const symbol_id parameter = tree_.symbol(name.value);
+            if (macro.parameters.size() >= max_names) too_many_names();
             if (std::ranges::find(macro.parameters, parameter) != macro.parameters.end()) {
                 late_mistakes_.emplace_back(name.line, concat("the parameter '", name.value, "' is there twice"));
             }
@@ -26065,7 +26120,7 @@ inline interpreter::flow interpreter::run_statement(const statement& s) {
         case statement_kind::loop: return run_loop(s, evaluate(s.expressions[1]), 0, scopes_.top());
         case statement_kind::assign: run_assign(s); return flow::on;
         case statement_kind::assign_block: return run_assign_block(s);
-        case statement_kind::macro: scopes_.set(tree_.macros[s.extra].name, make_macro(tree_.macros[s.extra])); return flow::on;
+        case statement_kind::macro: scopes_.set(*this, tree_.macros[s.extra].name, make_macro(tree_.macros[s.extra])); return flow::on;
         case statement_kind::call_block: run_call_block(s); return flow::on;
         case statement_kind::filter_block: return run_filter_block(s);
         case statement_kind::with: return run_with(s);
@@ -26111,7 +26166,7 @@ inline interpreter::flow interpreter::run_loop(const statement& s, const value& 
         while (const auto item = loop->advance(*this)) {
             step(3);  // as long as three evaluated nodes: the loop variable, `loop`, a scope
             scopes_.clear();
-            scopes_.set(syntax_tree::loop_name, loop);
+            scopes_.set(*this, syntax_tree::loop_name, loop);
             assign(s.expressions[0], *item);
             how = run_body(s.blocks[0]);
             if (how == flow::stop) break;
@@ -26139,7 +26194,7 @@ inline void interpreter::check_members(expression_id target) {
     if (e.kind == expression_kind::tuple) {
         for (const expression_id kid : e.kids) check_members(kid);
     } else if (e.kind == expression_kind::member) {
-        const value* object = scopes_.find(e.extra);
+        const value* object = scopes_.find(*this, e.extra);
         if (object == nullptr || !object->is(kind::object) || dynamic_cast<namespace_object*>(object->as_object().get()) == nullptr) {
             fail_type("only a namespace has attributes that can be set, and '", tree_.symbols[e.extra].view(), "' is none");
         }
@@ -26148,9 +26203,9 @@ inline void interpreter::check_members(expression_id target) {
 
 inline void interpreter::assign(expression_id target, value v) {
     const expression& e = tree_.expressions[target];
-    if (e.kind == expression_kind::name) return scopes_.set(e.extra, std::move(v));
+    if (e.kind == expression_kind::name) return scopes_.set(*this, e.extra, std::move(v));
     if (e.kind == expression_kind::member) {
-        const value* object = scopes_.find(e.extra);
+        const value* object = scopes_.find(*this, e.extra);
         auto* members = object == nullptr || !object->is(kind::object) ? nullptr : dynamic_cast<namespace_object*>(object->as_object().get());
         if (members == nullptr) fail_type("only a namespace has attributes that can be set");
         return members->set(*this, tree_.symbols[e.extra2], std::move(v));
@@ -26229,6 +26284,7 @@ inline string interpreter::call_macro(const macro_definition& macro, const scope
     const std::size_t count = macro.parameters.size();
     std::vector<bool> used(given.named.size());
     const auto named = [&](std::string_view wanted) -> const value* {
+        step(given.named.size() / 8);
         for (std::size_t i = 0; i < given.named.size(); ++i) {
             if (used[i] || given.named[i].first != wanted) continue;
             used[i] = true;
@@ -26247,14 +26303,14 @@ inline string interpreter::call_macro(const macro_definition& macro, const scope
     }
     if (macro.uses_caller && !caller_is_parameter) {
         const value* caller = named("caller");
-        scopes_.set(syntax_tree::caller_name, caller != nullptr ? *caller : make_undefined("there is no caller"));
+        scopes_.set(*this, syntax_tree::caller_name, caller != nullptr ? *caller : make_undefined("there is no caller"));
     }
     if (macro.uses_kwargs) {
         auto rest = std::make_shared<dict_data>();
         for (std::size_t i = 0; i < given.named.size(); ++i) {
             if (!used[i]) put(*rest, given.named[i].first, given.named[i].second);
         }
-        scopes_.set(syntax_tree::kwargs_name, make_dict(std::move(rest)));
+        scopes_.set(*this, syntax_tree::kwargs_name, make_dict(std::move(rest)));
     } else {
         for (std::size_t i = 0; i < given.named.size(); ++i) {
             // The body of a call block may be left unused.
@@ -26265,19 +26321,19 @@ inline string interpreter::call_macro(const macro_definition& macro, const scope
     if (macro.uses_varargs) {
         std::vector<value> rest;
         for (std::size_t i = count; i < given.positional.size(); ++i) rest.push_back(given.positional[i]);
-        scopes_.set(syntax_tree::varargs_name, make_tuple(std::move(rest)));
+        scopes_.set(*this, syntax_tree::varargs_name, make_tuple(std::move(rest)));
     } else if (given.positional.size() > count) {
         fail_type("the macro '", name, "' takes at most ", count, " arguments");
     }
     const std::size_t without_default = count - macro.defaults.size();
     for (std::size_t i = 0; i < count; ++i) {
-        scopes_.set(macro.parameters[i],
+        scopes_.set(*this, macro.parameters[i],
                     values[i] != nullptr
                         ? *values[i]
                         : make_undefined("the argument '", tree_.symbols[macro.parameters[i]].view(), "' was not given"));
     }
     for (std::size_t i = without_default; i < count; ++i) {  // a default may use the other parameters
-        if (values[i] == nullptr) scopes_.set(macro.parameters[i], evaluate(macro.defaults[i - without_default]));
+        if (values[i] == nullptr) scopes_.set(*this, macro.parameters[i], evaluate(macro.defaults[i - without_default]));
     }
     static_cast<void>(run_body(macro.body));
     return text.finish();

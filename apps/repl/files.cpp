@@ -1,6 +1,7 @@
 #include "repl/files.hpp"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -25,6 +26,10 @@ result<std::string> read_whole_descriptor(int fd, std::string_view name) {
         if (got == 0) return out;
         if (got < 0) {
             if (errno == EINTR) continue;
+            if (errno == EAGAIN) {  // somebody made the descriptor non-blocking
+                pollfd ready{fd, POLLIN, 0};
+                if (::poll(&ready, 1, -1) >= 0 || errno == EINTR) continue;
+            }
             return detail::system_error("read", std::filesystem::path(name), errno);
         }
         out.append(bytes, static_cast<std::size_t>(got));

@@ -155,6 +155,7 @@
 #include "colibri/chat/jinja/print.hpp"
 #include "colibri/chat/jinja/program.hpp"
 #include "colibri/chat/jinja/scopes.hpp"
+#include "colibri/chat/jinja/search.hpp"
 #include "colibri/chat/jinja/statements.hpp"
 #include "colibri/chat/jinja/strftime.hpp"
 #include "colibri/chat/jinja/string.hpp"

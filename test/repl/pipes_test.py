@@ -79,6 +79,22 @@ def test_where_the_prompt_comes_from(f):
     assert "a\ufffdb".encode() in done.stderr and b"isn't all UTF-8" in done.stderr, done.stderr
 
 
+def test_input_that_others_made_non_blocking(f):
+    for command, wanted in ((("run", "-m", f.model(), *GREEDY, "--raw", "--show-prompt"), b"late"),
+                            (("chat", f.model(), *GREEDY, "--show-prompt"), b"late")):
+        read, write = os.pipe()
+        os.set_blocking(read, False)
+        program = subprocess.Popen([f.program, *command], stdin=read, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                                   env=f.environment())
+        os.close(read)
+        time.sleep(0.2)
+        os.write(write, b"late\n")
+        os.close(write)
+        said = program.communicate(timeout=PATIENCE)[1]
+        check(program.returncode, 0)
+        assert wanted in said, said
+
+
 def test_a_fifo_is_a_file(f):
     path = os.path.join(f.home, "fifo")
     os.mkfifo(path)

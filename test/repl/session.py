@@ -63,7 +63,12 @@ class Terminal:
         self.set_size(columns, rows)
 
     def send(self, keys):
-        os.write(self.fd, keys.encode() if isinstance(keys, str) else keys)
+        """Types, however much it is: a terminal takes a little at a time, and wants to be read meanwhile."""
+        data = keys.encode() if isinstance(keys, str) else keys
+        while data:
+            data = data[os.write(self.fd, data[:1024]):]
+            if data:
+                self.pump(0.001)
 
     def pump(self, seconds):
         """Reads what comes within some time; false at the end."""

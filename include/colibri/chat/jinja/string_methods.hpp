@@ -263,9 +263,10 @@ inline value istitle(machine& m, const value& self, const arguments& given) {
     return some && !wrong;
 }
 
+/// By name. isalpha, isdigit and their relatives go by general category: superscripts and Chinese numerals are no digits here.
+/// encode, casefold, translate, maketrans and format_map are left out.
 inline constexpr native_entry table[] = {
     {"capitalize", cased<letter_case::capital>},
-    {"casefold", cased<letter_case::lower>},
     {"center", justified<1, 1>},
     {"count", count},
     {"endswith", affix<false>},
