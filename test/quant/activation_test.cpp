@@ -16,10 +16,6 @@
 using namespace colibri;
 using namespace colibri::quant;
 
-static_assert(activation_group<q4_0> == 32 && activation_group<iq4_nl> == 32 && activation_group<mxfp4> == 32);
-static_assert(activation_group<q4_k> == 256 && activation_group<iq4_xs> == 256 && activation_group<q6_k> == 256);
-static_assert(activation_run<32> == 32 && activation_run<256> == 16);
-
 namespace {
 
 std::vector<float> noise(std::size_t n, unsigned seed) {
@@ -32,8 +28,8 @@ std::vector<float> noise(std::size_t n, unsigned seed) {
 template <std::size_t Group>
 struct column {
     explicit column(const std::vector<float>& x)
-        : codes(x.size()), scales(x.size() / Group), sums(x.size() / activation_run<Group>) {
-        quantise_activations<Group>(x.data(), x.size(), codes.data(), scales.data(), sums.data());
+        : codes(x.size()), scales(x.size() / Group), sums(x.size() / activation_run) {
+        quantise_values<Group>(x.data(), x.size(), codes.data(), scales.data(), sums.data());
     }
     std::vector<std::int8_t> codes;
     std::vector<float> scales;
@@ -54,7 +50,7 @@ void check_codes(const std::vector<float>& x) {
             if (y.codes[g * Group + i] != std::nearbyint(scaled)) FAIL_CHECK("group " << g << ", value " << i);
         }
     }
-    constexpr std::size_t run = activation_run<Group>;
+    constexpr std::size_t run = activation_run;
     for (std::size_t r = 0; r < y.sums.size(); ++r) {
         int sum = 0;
         for (std::size_t i = 0; i < run; ++i) sum += y.codes[r * run + i];
@@ -93,9 +89,8 @@ TEST_CASE("the compiler's fusing doesn't change activations") {
     const column<32> plain(x);
     std::vector<std::int8_t> codes(x.size());
     std::vector<float> scales(x.size() / 32);
-    std::vector<std::int16_t> sums(x.size() / 32);
-    test_support::with_fma(
-        [&] { quantise_activations<32>(x.data(), x.size(), codes.data(), scales.data(), sums.data()); });
+    std::vector<std::int16_t> sums(x.size() / 16);
+    test_support::with_fma([&] { quantise_values<32>(x.data(), x.size(), codes.data(), scales.data(), sums.data()); });
     CHECK(plain.codes == codes);
     CHECK(plain.scales == scales);
     CHECK(plain.sums == sums);
@@ -162,7 +157,7 @@ TEST_CASE("an infinity or a NaN makes the scale of its group NaN and leaves the 
         CHECK(std::isnan(y.scales[1]));
         CHECK(std::isfinite(y.scales[2]));
         for (std::size_t i = 32; i < 64; ++i) CHECK(int(y.codes[i]) == 0);
-        CHECK(y.sums[1] == 0);
+        CHECK((y.sums[2] == 0 && y.sums[3] == 0));
     }
 }
 
@@ -170,7 +165,7 @@ TEST_CASE("a matrix of columns lies inside its bytes, without overlaps, padded w
     for (const std::size_t k : {std::size_t{32}, std::size_t{96}, std::size_t{576}, std::size_t{640}}) {
         CAPTURE(k);
         const std::size_t n = 3;
-        using matrix = activation_matrix<32>;
+        using matrix = activation_matrix;
         auto memory = aligned_buffer::allocate(matrix::bytes(k, n)).value();
         std::memset(memory.data(), 0x55, memory.size());
         const matrix m = matrix::over(memory.data(), k, n);
@@ -183,18 +178,22 @@ TEST_CASE("a matrix of columns lies inside its bytes, without overlaps, padded w
         }
         for (std::size_t c = 0; c < n; ++c) {
             const column<32> alone(x[c]);
-            const auto view = m.column(c);
+            const auto view = m.column(c).plane;
             CHECK(reinterpret_cast<std::uintptr_t>(view.codes) % 64 == 0);
             CHECK(std::memcmp(view.codes, alone.codes.data(), k) == 0);
             CHECK(std::memcmp(view.scales, alone.scales.data(), alone.scales.size() * sizeof(float)) == 0);
             CHECK(std::memcmp(view.sums, alone.sums.data(), alone.sums.size() * sizeof(std::int16_t)) == 0);
-            for (std::size_t i = k; i < matrix::code_stride(k); ++i) CHECK(int(view.codes[i]) == 0);
+            for (std::size_t g = 0; g < k / 32; ++g) {
+                const volatile float weighted = alone.scales[g] * static_cast<float>(alone.sums[2 * g] + alone.sums[2 * g + 1]);
+                CHECK(view.weighted[g] == weighted);
+            }
+            for (std::size_t i = k; i < m.stride.codes; ++i) CHECK(int(view.codes[i]) == 0);
             CHECK(reinterpret_cast<const std::byte*>(view.sums + alone.sums.size()) <= memory.data() + memory.size());
         }
     }
 }
 
-TEST_CASE("a Q8_K block is what activations per 256 are") {
+TEST_CASE("a Q8_K block is quantised as activations are, per 256") {
     auto x = noise(512, 6);
     const column<256> y(x);
     for (std::size_t b = 0; b < 2; ++b) {
@@ -212,78 +211,86 @@ static_assert([] {
     x[9] = 3.5f;
     std::int8_t codes[32] = {};
     float scale = 0;
-    std::int16_t sum = 0;
-    quantise_activations<32>(x, 32, codes, &scale, &sum);
-    return scale == 1.0f && codes[0] == -127 && codes[9] == 4 && sum == -123;
+    float weighted = 0;
+    std::int16_t sums[2] = {};
+    quantise_activations(x, 32, {codes, &scale, &weighted, sums});
+    return scale == 1.0f && codes[0] == -127 && codes[9] == 4 && sums[0] == -123 && sums[1] == 0 && weighted == -123.0f;
 }());
 
 namespace {
 
-template <std::size_t Group>
 struct residual_column {
     explicit residual_column(const std::vector<float>& x)
-        : memory(aligned_buffer::allocate(activation_matrix<Group>::bytes(x.size(), 2)).value()),
-          matrix(activation_matrix<Group>::over(memory.data(), x.size(), 2)) {
+        : memory(aligned_buffer::allocate(activation_matrix::bytes(x.size(), 2)).value()),
+          matrix(activation_matrix::over(memory.data(), x.size(), 2)) {
         quantise_column(x.data(), matrix, 1);
         view = matrix.column(1);
     }
     /// Value i as products see it.
     [[nodiscard]] double value(std::size_t i) const {
-        double out = static_cast<double>(view.scales[i / Group]) * view.codes[i];
-        if (view.has_residual(i / Group)) out += static_cast<double>(view.residual_scales[i / Group]) * view.residual_codes[i];
+        double out = static_cast<double>(view.plane.scales[i / 32]) * view.plane.codes[i];
+        if (view.has_residual(i / 32)) out += static_cast<double>(view.residual.scales[i / 32]) * view.residual.codes[i];
         return out;
     }
     aligned_buffer memory;
-    activation_matrix<Group> matrix;
-    activation_view<Group> view{};
+    activation_matrix matrix;
+    activation_view view{};
 };
 
-template <std::size_t Group>
 void check_residuals(std::size_t k, std::size_t outlier) {
     CAPTURE(k);
     auto x = noise(k, 71);
     x[outlier] = 40.0f;
-    const residual_column<Group> y(x);
+    const residual_column y(x);
     float scale_sum = 0.0f;
-    for (std::size_t g = 0; g < k / Group; ++g) scale_sum += y.view.scales[g];
-    for (std::size_t g = 0; g < k / Group; ++g) {
-        const float limit = residual_threshold * scale_sum;
-        CHECK(y.view.has_residual(g) == (y.view.scales[g] * static_cast<float>(k / Group) > limit));
+    for (std::size_t g = 0; g < k / 32; ++g) scale_sum += y.view.plane.scales[g];
+    const float limit = residual_threshold * scale_sum;
+    for (std::size_t g = 0; g < k / 32; ++g) {
+        CHECK(y.view.has_residual(g) == (y.view.plane.scales[g] * static_cast<float>(k / 32) > limit));
     }
-    CHECK(y.view.has_residual(outlier / Group));
-    const std::size_t begin = outlier / Group * Group;
-    for (std::size_t i = begin; i < begin + Group; ++i) {
+    CHECK(y.view.has_residual(outlier / 32));
+    const std::size_t begin = outlier / 32 * 32;
+    for (std::size_t i = begin; i < begin + 32; ++i) {
         // The rest is at most half a step, 40 / 127 / 2; its own step is a 127th of that.
         CHECK(std::abs(y.value(i) - x[i]) <= 40.0 / 127 / 2 / 127 / 2 * 1.001);
     }
-    constexpr std::size_t run = activation_run<Group>;
-    for (std::size_t r = begin / run; r < (begin + Group) / run; ++r) {
+    for (std::size_t r = begin / 16; r < begin / 16 + 2; ++r) {
         int sum = 0;
-        for (std::size_t i = 0; i < run; ++i) sum += y.view.residual_codes[r * run + i];
-        CHECK(int(y.view.residual_sums[r]) == sum);
+        for (std::size_t i = 0; i < 16; ++i) sum += y.view.residual.codes[r * 16 + i];
+        CHECK(int(y.view.residual.sums[r]) == sum);
     }
 }
 
 }  // namespace
 
 TEST_CASE("a group whose scale is over a fraction of the mean has a residual, others have none") {
-    check_residuals<32>(576, 100);
-    check_residuals<32>(576, 575);  // in the last chunk, which isn't whole
-    check_residuals<32>(4096, 3000);
-    check_residuals<256>(2048, 700);
+    check_residuals(576, 100);
+    check_residuals(576, 575);  // in the last chunk, which isn't whole
+    check_residuals(4096, 3000);
     auto mixed = noise(1024, 72);
-    for (std::size_t i = 0; i < 512; ++i) mixed[i] *= 0.25f;  // half of the groups are below the mean
-    const residual_column<32> y(mixed);
+    for (std::size_t i = 0; i < 512; ++i) mixed[i] *= 0.03f;  // half of the groups are below the mean
+    const residual_column y(mixed);
     for (std::size_t g = 0; g < 32; ++g) CHECK(y.view.has_residual(g) == (g >= 16));
 }
 
+TEST_CASE("columns whose scales are all alike have no residuals") {
+    const auto flat = noise(4096, 73);
+    const residual_column y(flat);
+    for (std::size_t g = 0; g < 128; ++g) CHECK(!y.view.has_residual(g));
+    // Just above the limit: sixteen groups of scale 1 and one of 1.9 (mean 1.053, times residual_peak 1.84).
+    const float scales[] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1.9f};
+    CHECK(residual_limit(scales, 17) == residual_threshold * 17.9f);
+    const float even[] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1.8f};
+    CHECK(residual_limit(even, 17) == std::numeric_limits<float>::infinity());
+}
+
 TEST_CASE("residuals: zeros, exact values and NaN have none") {
-    CHECK(!residual_column<32>(std::vector<float>(512, 0.0f)).view.has_residual(3));
+    CHECK(!residual_column(std::vector<float>(512, 0.0f)).view.has_residual(3));
     std::vector<float> exact(512, 0.0f);
     exact[5] = 127.0f;  // a large scale, and nothing left
-    CHECK(!residual_column<32>(exact).view.has_residual(0));
+    CHECK(!residual_column(exact).view.has_residual(0));
     auto broken = noise(512, 74);
     broken[0] = 1000.0f;
     broken[400] = std::numeric_limits<float>::quiet_NaN();
-    for (std::size_t g = 0; g < 16; ++g) CHECK(!residual_column<32>(broken).view.has_residual(g));
+    for (std::size_t g = 0; g < 16; ++g) CHECK(!residual_column(broken).view.has_residual(g));
 }

@@ -57,6 +57,17 @@ std::vector<F> random_blocks(std::size_t n, unsigned seed) {
     return out;
 }
 
+struct quantised_column {
+    explicit quantised_column(const std::vector<float>& x)
+        : memory(aligned_buffer::allocate(activation_matrix::bytes(x.size(), 1)).value()) {
+        const auto m = activation_matrix::over(memory.data(), x.size(), 1);
+        quantise_column(x.data(), m, 0);
+        view = m.column(0);
+    }
+    aligned_buffer memory;
+    activation_view view;
+};
+
 template <class F>
 struct product {
     float got;
@@ -75,16 +86,13 @@ product<F> multiply(const std::vector<F>& row, const std::vector<float>& x) {
         out.got = dot_reference(row.data(), x.data(), k);
         for (std::size_t i = 0; i < k; ++i) y[i] = x[i];
     } else {
-        using matrix = activation_matrix<activation_group<F>>;
-        auto memory = aligned_buffer::allocate(matrix::bytes(k, 1)).value();
-        const auto m = matrix::over(memory.data(), k, 1);
-        quantise_column(x.data(), m, 0);
-        out.got = dot_reference(row.data(), m.column(0), k);
-        const auto column = m.column(0);
+        const quantised_column column(x);
+        out.got = dot_reference(row.data(), column.view, k);
         for (std::size_t i = 0; i < k; ++i) {
-            const std::size_t g = i / matrix::group;
-            y[i] = static_cast<double>(m.scales[g]) * m.codes[i];
-            if (column.has_residual(g)) y[i] += static_cast<double>(column.residual_scales[g]) * column.residual_codes[i];
+            const std::size_t g = i / 32;
+            const auto& v = column.view;
+            y[i] = static_cast<double>(v.plane.scales[g]) * v.plane.codes[i];
+            if (v.has_residual(g)) y[i] += static_cast<double>(v.residual.scales[g]) * v.residual.codes[i];
         }
     }
     for (std::size_t i = 0; i < k; ++i) {
@@ -109,14 +117,12 @@ TEST_CASE("the product of every format is that of its decoded values") {
         for (const std::size_t k : {std::size_t{256}, std::size_t{576}, std::size_t{640}, std::size_t{2048}}) {
             if (k % F::block_size != 0) continue;
             CAPTURE(k);
-            const std::size_t blocks = k / F::block_size;
             auto x = noise(k, 17);
             x[k / 3] = 50.0f;  // a group with a residual, where there are enough groups
-            const auto p = multiply(random_blocks<F>(blocks, static_cast<unsigned>(k)), x);
-            // Per block at most two fused additions, a product of scales and an integer made a float, each 2^-24; for
-            // floats k/16 fused additions and four of the tree. Decoding itself rounds at most twice.
-            const double roundings =
-                float_format<F> ? static_cast<double>(k) / 16 + 4 : static_cast<double>(blocks) * 2 + 4;
+            const auto p = multiply(random_blocks<F>(k / F::block_size, static_cast<unsigned>(k)), x);
+            // Per run of 16 or 32 at most two fused additions, each 2^-24, twice with a residual, and the product of two scales;
+            // for floats k/16 fused additions and four of the tree. Decoding itself rounds at most twice.
+            const double roundings = float_format<F> ? static_cast<double>(k) / 16 + 4 : static_cast<double>(k) / 16 * 4 + 4;
             CHECK(std::abs(p.got - p.exact) <= roundings * 0x1p-24 * p.magnitude);
             CHECK(p.magnitude > 0);
         }
@@ -143,14 +149,13 @@ TEST_CASE("float products: sixteen lanes by index, fused, added as a fixed tree"
     }
 }
 
-TEST_CASE("quantised products: one fused step for the codes, then one for the minimums, blocks in order") {
-    // Two blocks with values at which any other order gives other bits.
+TEST_CASE("quantised products: one fused step for the codes, then one for the minimums, runs in order") {
+    // Values at which any other order gives other bits.
     const std::size_t k = 64;
     const auto x = noise(k, 31);
-    std::int8_t codes[k];
-    float scales[2];
-    std::int16_t sums[2];
-    quantise_activations<32>(x.data(), k, codes, scales, sums);
+    const quantised_column column(x);
+    const auto& y = column.view.plane;
+    REQUIRE(!column.view.has_residual(0));
     std::size_t unfused_differs = 0;
     std::size_t order_differs = 0;
     for (unsigned seed = 0; seed < 50; ++seed) {
@@ -160,18 +165,21 @@ TEST_CASE("quantised products: one fused step for the codes, then one for the mi
         float swapped = 0;
         for (std::size_t b = 0; b < 2; ++b) {
             int isum = 0;
-            for (std::size_t i = 0; i < 32; ++i) isum += row[b].code(i) * codes[b * 32 + i];
-            const volatile float scale = row[b].scale() * scales[b];  // volatile: rounded, and not fused below
-            const volatile float minimum = row[b].minimum() * scales[b];
+            int ysum = 0;
+            for (std::size_t i = 0; i < 32; ++i) {
+                isum += row[b].code(i) * y.codes[b * 32 + i];
+                ysum += y.codes[b * 32 + i];
+            }
+            const volatile float scale = row[b].scale() * y.scales[b];  // volatile: rounded, and not fused below
+            const volatile float weighted = y.scales[b] * static_cast<float>(ysum);
             const auto s = static_cast<float>(isum);
-            const auto t = static_cast<float>(sums[b]);
-            expected = std::fma(t, minimum, std::fma(s, scale, expected));
-            swapped = std::fma(s, scale, std::fma(t, minimum, swapped));
+            expected = std::fma(row[b].minimum(), weighted, std::fma(s, scale, expected));
+            swapped = std::fma(s, scale, std::fma(row[b].minimum(), weighted, swapped));
             const volatile float first = s * scale;
-            const volatile float second = t * minimum;
+            const volatile float second = row[b].minimum() * weighted;
             unfused = (unfused + first) + second;
         }
-        CHECK(dot_reference(row.data(), activation_view<32>{codes, scales, sums}, k) == expected);
+        CHECK(dot_reference(row.data(), column.view, k) == expected);
         unfused_differs += unfused != expected;
         order_differs += swapped != expected;
     }
@@ -179,52 +187,55 @@ TEST_CASE("quantised products: one fused step for the codes, then one for the mi
     CHECK(order_differs > 0);
 }
 
-TEST_CASE("super-blocks: integer scales are multiplied in before the one conversion") {
+TEST_CASE("super-blocks: each run with its scale, then its minimum") {
     const auto x = noise(512, 41);
-    std::vector<std::int8_t> codes(512);
-    float scales[2];
-    std::int16_t sums[32];
-    quantise_activations<256>(x.data(), 512, codes.data(), scales, sums);
+    const quantised_column column(x);
+    const auto& y = column.view.plane;
+    const auto dot = [&](const auto& block, std::size_t base, std::size_t begin, std::size_t n) {
+        int sum = 0;
+        for (std::size_t i = begin; i < begin + n; ++i) sum += block.code(i) * y.codes[base + i];
+        return static_cast<float>(sum);
+    };
     for (unsigned seed = 0; seed < 20; ++seed) {
-        const auto row = random_blocks<q5_k>(2, seed);
+        const auto row5 = random_blocks<q5_k>(2, seed);
         const auto row6 = random_blocks<q6_k>(2, seed);
-        float expected = 0;
+        const auto row2 = random_blocks<q2_k>(2, seed);
+        float expected5 = 0;
         float expected6 = 0;
-        for (std::size_t b = 0; b < 2; ++b) {
-            std::int64_t isum = 0;
-            std::int64_t msum = 0;
-            std::int64_t isum6 = 0;
-            for (std::size_t i = 0; i < 256; ++i) {
-                const int y = codes[b * 256 + i];
-                isum += row[b].sub_scale(i / 32) * row[b].code(i) * y;
-                msum += row[b].sub_minimum(i / 32) * y;
-                isum6 += row6[b].sub_scale(i / 16) * row6[b].code(i) * y;
-            }
-            expected = std::fma(static_cast<float>(isum), row[b].scale() * scales[b], expected);
-            expected = std::fma(-static_cast<float>(msum), row[b].minimum_scale() * scales[b], expected);
-            expected6 = std::fma(static_cast<float>(isum6), row6[b].scale() * scales[b], expected6);
+        float expected2 = 0;
+        for (std::size_t r = 0; r < 32; ++r) {  // runs of 16 of both blocks
+            const std::size_t b = r / 16;
+            const std::size_t j = r % 16;
+            const float scale = y.scales[r / 2];
+            const volatile float scale6 = row6[b].scale() * static_cast<float>(row6[b].sub_scale(j)) * scale;
+            expected6 = std::fma(dot(row6[b], b * 256, j * 16, 16), scale6, expected6);
+            const volatile float scale2 = row2[b].scale() * static_cast<float>(row2[b].sub_scale(j)) * scale;
+            const volatile float weighted2 = scale * static_cast<float>(y.sums[r]);
+            expected2 = std::fma(dot(row2[b], b * 256, j * 16, 16), scale2, expected2);
+            expected2 = std::fma(-(row2[b].minimum_scale() * static_cast<float>(row2[b].sub_minimum(j))), weighted2, expected2);
+            if (r % 2 != 0) continue;
+            const volatile float scale5 = row5[b].scale() * static_cast<float>(row5[b].sub_scale(j / 2)) * scale;
+            const volatile float weighted5 = scale * static_cast<float>(y.sums[r] + y.sums[r + 1]);
+            expected5 = std::fma(dot(row5[b], b * 256, j * 16, 32), scale5, expected5);
+            expected5 = std::fma(-(row5[b].minimum_scale() * static_cast<float>(row5[b].sub_minimum(j / 2))), weighted5, expected5);
         }
-        const activation_view<256> y{codes.data(), scales, sums};
-        CHECK(dot_reference(row.data(), y, 512) == expected);
-        CHECK(dot_reference(row6.data(), y, 512) == expected6);
+        CHECK(dot_reference(row5.data(), column.view, 512) == expected5);
+        CHECK(dot_reference(row6.data(), column.view, 512) == expected6);
+        CHECK(dot_reference(row2.data(), column.view, 512) == expected2);
     }
 }
 
-TEST_CASE("integer sums don't overflow at the largest codes and scales") {
-    // Under the sanitizers an overflow stops the test.
-    std::vector<float> x(256, -1.0f);
-    std::vector<std::int8_t> codes(256);
-    float scale = 0;
-    std::int16_t sums[16];
-    quantise_activations<256>(x.data(), 256, codes.data(), &scale, sums);
-    const activation_view<256> y{codes.data(), &scale, sums};
+TEST_CASE("the largest codes and scales") {
+    // All products are exact here, and under the sanitizers an overflow stops the test.
+    const quantised_column column(std::vector<float>(256, -127.0f));
+    REQUIRE(column.view.plane.scales[0] == 1.0f);
     q6_k six{};
     six.d = 0x3c00;
     for (auto& s : six.scales) s = -128;
-    CHECK(dot_reference(&six, y, 256) == std::fma(-128.0f * 32 * 127 * 256, scale, 0.0f));
+    CHECK(dot_reference(&six, column.view, 256) == -128.0f * 32 * 127 * 256);
     iq4_xs xs{};
     xs.d = 0x3c00;
-    CHECK(dot_reference(&xs, y, 256) == std::fma(-32.0f * 127 * 127 * 256, scale, 0.0f));
+    CHECK(dot_reference(&xs, column.view, 256) == -32.0f * 127 * 127 * 256);
 }
 
 TEST_CASE("NaN in weights or activations reaches the product") {
@@ -253,11 +264,8 @@ TEST_CASE("the compiler's fusing doesn't change products") {
         if constexpr (float_format<F>) {
             test_support::with_fma([&] { fused = dot_reference(row.data(), x.data(), k); });
         } else {
-            using matrix = activation_matrix<activation_group<F>>;
-            auto memory = aligned_buffer::allocate(matrix::bytes(k, 1)).value();
-            const auto m = matrix::over(memory.data(), k, 1);
-            quantise_column(x.data(), m, 0);
-            test_support::with_fma([&] { fused = dot_reference(row.data(), m.column(0), k); });
+            const quantised_column column(x);
+            test_support::with_fma([&] { fused = dot_reference(row.data(), column.view, k); });
         }
         CHECK(plain == fused);
     });

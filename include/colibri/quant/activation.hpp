@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 
 #include "colibri/core/checked.hpp"
 #include "colibri/quant/block_format.hpp"
@@ -11,116 +12,116 @@
 
 namespace colibri::quant {
 
-/// Values that share one activation scale in products with weights of format F: 32 for blocks of 32, 256 for
-/// super-blocks.
-template <code_format F>
-inline constexpr std::size_t activation_group = F::block_size;
+/// Values that share one activation scale, whatever the weights' format.
+inline constexpr std::size_t activation_group = 32;
 
-/// Codes whose sum is kept: the runs for which some format with this group has its own minimum or zero point.
-template <std::size_t Group>
-inline constexpr std::size_t activation_run = Group == 32 ? 32 : 16;
+/// Codes whose sum is kept: the shortest runs of weights with a scale, zero point or minimum of their own.
+inline constexpr std::size_t activation_run = 16;
 
 /// Values whose groups share one byte of flags, and whose residuals follow them in the order of sums.
 inline constexpr std::size_t activation_chunk = 256;
 
 /// A group has a residual if its scale is over this fraction of the mean of its column's scales. The noise of 8-bit codes is
 /// the engine's only distance to the exact product, and it is amplified from layer to layer; the groups with the larger scales
-/// make nearly all of it. Measured with the golden texts of SmolLM2-135M and Gemma 3 270M and three cache formats, as the worst
-/// figure relative to what a peer's distance allows (which is to stay below 1), and the prompt's speed (256 tokens, one thread,
-/// AVX-512 VNNI, 2-core Zen 5) relative to none: 2: 2.1, -8 %; 1: 1.33, -23 %; 0.8: 0.70, -31 %; 0.5: 0.96, -43 %. The worst
-/// figure is chaotic (one rounding more or less moves it), so what counts is to be well below 1.
+/// make nearly all of it.
 inline constexpr float residual_threshold = 0.8f;
 
-/// One column of k quantised activations, k a multiple of `Group` (32 or 256): value i is `scales[i / Group] *
-/// codes[i]`, plus `residual_scales[i / Group] * residual_codes[i]` in groups that have a residual.
-template <std::size_t Group>
+/// No group has a residual in a column whose largest scale is at most this multiple of the mean: its noise is spread evenly, and
+/// no few groups make much of it. Normally distributed values reach 1.6 (5,632 of them); columns of trained models 2 to 40.
+inline constexpr float residual_peak = 1.75f;
+
+/// One column of k quantised activations, k a multiple of 32: value i is `scales[i / 32] * codes[i]`, plus
+/// `residual_scales[i / 32] * residual_codes[i]` in groups that have a residual.
+struct activation_plane {
+    const std::int8_t* codes = nullptr;  ///< k codes, -127..127
+    const float* scales = nullptr;       ///< k / 32, never negative; NaN where the group had a NaN or an infinity
+    const float* weighted = nullptr;     ///< k / 32: scale times the sum of the group's codes, rounded
+    const std::int16_t* sums = nullptr;  ///< k / 16 sums of 16 codes
+};
+
+/// Both planes of a column.
 struct activation_view {
-    static_assert(Group == 32 || Group == 256);
-    static constexpr std::size_t group = Group;
-    static constexpr std::size_t run = activation_run<Group>;
-
-    const std::int8_t* codes;  ///< k codes, -127..127
-    const float* scales;       ///< k / group, never negative; NaN where the group had a NaN or an infinity
-    const std::int16_t* sums;  ///< k / run sums of `run` codes
-
-    // The second plane, laid out like the first; defined only in groups that have a residual.
-    const std::int8_t* residual_codes = nullptr;
-    const float* residual_scales = nullptr;
-    const std::int16_t* residual_sums = nullptr;
+    activation_plane plane;
+    activation_plane residual;            ///< defined only in groups that have a residual
     const std::uint8_t* flags = nullptr;  ///< a byte per chunk of 256 values: bit i set if its group i has a residual
 
     /// Whether group g has a residual.
     [[nodiscard]] constexpr bool has_residual(std::size_t g) const noexcept {
-        constexpr std::size_t groups = activation_chunk / Group;
+        constexpr std::size_t groups = activation_chunk / activation_group;
         return flags != nullptr && (flags[g / groups] >> (g % groups) & 1) != 0;
     }
 };
 
-/// n columns of k quantised activations in memory that the caller holds. Columns start at multiples of 64 bytes in
-/// `codes`; the codes between k and the next multiple of 64 are zero.
-template <std::size_t Group>
-struct activation_matrix {
-    static_assert(Group == 32 || Group == 256);
-    static constexpr std::size_t group = Group;
-    static constexpr std::size_t run = activation_run<Group>;
+/// Distances between columns of quantised activations of k values.
+struct activation_strides {
+    std::size_t codes = 0;   ///< bytes; whole multiples of 64, the codes behind k are zero
+    std::size_t scales = 0;  ///< floats, of `weighted` too
+    std::size_t sums = 0;    ///< numbers; whole multiples of 16
+    std::size_t flags = 0;   ///< bytes
 
+    [[nodiscard]] static constexpr activation_strides of(std::size_t k) noexcept {
+        return {round_up<std::size_t>(k, 64), round_up<std::size_t>(k / activation_group, 8),
+                round_up<std::size_t>(k / activation_run, 16), (k + activation_chunk - 1) / activation_chunk};
+    }
+};
+
+/// One plane of n columns, writable.
+struct activation_planes {
     std::int8_t* codes = nullptr;
     float* scales = nullptr;
+    float* weighted = nullptr;
     std::int16_t* sums = nullptr;
-    std::int8_t* residual_codes = nullptr;
-    float* residual_scales = nullptr;
-    std::int16_t* residual_sums = nullptr;
+
+    [[nodiscard]] constexpr activation_planes column(const activation_strides& stride, std::size_t c) const noexcept {
+        return {codes + c * stride.codes, scales + c * stride.scales, weighted + c * stride.scales, sums + c * stride.sums};
+    }
+    [[nodiscard]] constexpr activation_planes from(std::size_t value) const noexcept {
+        return {codes + value, scales + value / activation_group, weighted + value / activation_group,
+                sums + value / activation_run};
+    }
+    [[nodiscard]] constexpr activation_plane view() const noexcept { return {codes, scales, weighted, sums}; }
+};
+
+/// n columns of k quantised activations in memory that the caller holds.
+struct activation_matrix {
+    activation_planes plane;
+    activation_planes residual;
     std::uint8_t* flags = nullptr;
+    activation_strides stride;
     std::size_t k = 0;
     std::size_t columns = 0;
 
-    [[nodiscard]] static constexpr std::size_t code_stride(std::size_t k) noexcept {
-        return round_up<std::size_t>(k, 64);
-    }
     /// Bytes of memory for n columns of k values; a multiple of 64.
     [[nodiscard]] static constexpr std::size_t bytes(std::size_t k, std::size_t n) noexcept {
-        return 2 * plane_bytes(k, n) + round_up(n * flag_stride(k), std::size_t{64});
-    }
-    [[nodiscard]] static constexpr std::size_t flag_stride(std::size_t k) noexcept {
-        return (k + activation_chunk - 1) / activation_chunk;
+        return 2 * plane_bytes(activation_strides::of(k), n) + round_up(n * activation_strides::of(k).flags, std::size_t{64});
     }
     /// A matrix over `bytes(k, n)` bytes at `memory`, which is aligned to 64 and outlives it. Writes nothing.
     [[nodiscard]] static activation_matrix over(std::byte* memory, std::size_t k, std::size_t n) noexcept {
         activation_matrix out;
-        out.lay_plane(memory, k, n, out.codes, out.scales, out.sums);
-        out.lay_plane(memory + plane_bytes(k, n), k, n, out.residual_codes, out.residual_scales, out.residual_sums);
-        out.flags = reinterpret_cast<std::uint8_t*>(memory + 2 * plane_bytes(k, n));
+        out.stride = activation_strides::of(k);
+        out.plane = lay_plane(memory, out.stride, n);
+        out.residual = lay_plane(memory + plane_bytes(out.stride, n), out.stride, n);
+        out.flags = reinterpret_cast<std::uint8_t*>(memory + 2 * plane_bytes(out.stride, n));
         out.k = k;
         out.columns = n;
         return out;
     }
 
-    [[nodiscard]] std::int8_t* column_codes(std::size_t c) const noexcept { return codes + c * code_stride(k); }
-    [[nodiscard]] float* column_scales(std::size_t c) const noexcept { return scales + c * (k / Group); }
-    [[nodiscard]] std::int16_t* column_sums(std::size_t c) const noexcept { return sums + c * (k / run); }
-    [[nodiscard]] std::uint8_t* column_flags(std::size_t c) const noexcept { return flags + c * flag_stride(k); }
-    [[nodiscard]] activation_view<Group> column(std::size_t c) const noexcept {
-        return {column_codes(c),
-                column_scales(c),
-                column_sums(c),
-                residual_codes + c * code_stride(k),
-                residual_scales + c * (k / Group),
-                residual_sums + c * (k / run),
-                column_flags(c)};
+    [[nodiscard]] std::uint8_t* column_flags(std::size_t c) const noexcept { return flags + c * stride.flags; }
+    [[nodiscard]] activation_view column(std::size_t c) const noexcept {
+        return {plane.column(stride, c).view(), residual.column(stride, c).view(), column_flags(c)};
     }
 
 private:
-    [[nodiscard]] static constexpr std::size_t plane_bytes(std::size_t k, std::size_t n) noexcept {
-        return n * code_stride(k) + round_up(n * (k / Group) * sizeof(float), std::size_t{64}) +
-               round_up(n * (k / run) * sizeof(std::int16_t), std::size_t{64});
+    [[nodiscard]] static constexpr std::size_t plane_bytes(const activation_strides& stride, std::size_t n) noexcept {
+        return n * stride.codes + 2 * round_up(n * stride.scales * sizeof(float), std::size_t{64}) +
+               round_up(n * stride.sums * sizeof(std::int16_t), std::size_t{64});
     }
-    static void lay_plane(std::byte* memory, std::size_t k, std::size_t n, std::int8_t*& to_codes, float*& to_scales,
-                          std::int16_t*& to_sums) noexcept {
-        to_codes = reinterpret_cast<std::int8_t*>(memory);
-        memory += n * code_stride(k);
-        to_scales = reinterpret_cast<float*>(memory);
-        memory += round_up(n * (k / Group) * sizeof(float), std::size_t{64});
-        to_sums = reinterpret_cast<std::int16_t*>(memory);
+    [[nodiscard]] static activation_planes lay_plane(std::byte* memory, const activation_strides& stride, std::size_t n) noexcept {
+        const std::size_t scale_bytes = round_up(n * stride.scales * sizeof(float), std::size_t{64});
+        std::byte* scales = memory + n * stride.codes;
+        return {reinterpret_cast<std::int8_t*>(memory), reinterpret_cast<float*>(scales),
+                reinterpret_cast<float*>(scales + scale_bytes), reinterpret_cast<std::int16_t*>(scales + 2 * scale_bytes)};
     }
 };
 
@@ -144,57 +145,68 @@ constexpr float quantise_group(const float* x, std::int8_t* codes) noexcept {
     return d;
 }
 
-/// Quantises k values (a multiple of `Group`): k codes, k / Group scales, k / activation_run<Group> sums. The scalar
-/// reference of the kernels, which write the same bytes.
+/// Quantises k values (a multiple of `Group`): k codes, k / Group scales, k / 16 sums of codes.
 template <std::size_t Group>
-constexpr void quantise_activations(const float* x, std::size_t k, std::int8_t* codes, float* scales,
-                                    std::int16_t* sums) noexcept {
-    constexpr std::size_t run = activation_run<Group>;
-    for (std::size_t g = 0; g < k / Group; ++g) {
-        scales[g] = quantise_group<Group>(x + g * Group, codes + g * Group);
-    }
-    for (std::size_t r = 0; r < k / run; ++r) {
+constexpr void quantise_values(const float* x, std::size_t k, std::int8_t* codes, float* scales, std::int16_t* sums) noexcept {
+    for (std::size_t g = 0; g < k / Group; ++g) scales[g] = quantise_group<Group>(x + g * Group, codes + g * Group);
+    for (std::size_t r = 0; r < k / activation_run; ++r) {
         int sum = 0;
-        for (std::size_t i = 0; i < run; ++i) sum += codes[r * run + i];
+        for (std::size_t i = 0; i < activation_run; ++i) sum += codes[r * activation_run + i];
         sums[r] = static_cast<std::int16_t>(sum);
     }
 }
 
-/// Finds the groups of column c that get a residual and writes flags and residuals. Codes and scales are there already. A group
-/// gets one if its scale times the number of groups, rounded, is over residual_threshold times the sum of all scales, added in
-/// order, rounded; never with a NaN among the scales. The residual is what the codes leave of x, x - (d * code), each operation rounded, quantised in turn.
-template <std::size_t Group>
-void add_residuals(const float* x, const activation_matrix<Group>& m, std::size_t c) noexcept {
-    constexpr std::size_t run = activation_run<Group>;
-    constexpr std::size_t groups = activation_chunk / Group;
-    const std::size_t count = m.k / Group;
-    const float* scales = m.column_scales(c);
-    std::uint8_t* flags = m.column_flags(c);
+/// Quantises k values (a multiple of 32) into one plane of a column. The scalar reference of the kernels, which write the same bytes.
+constexpr void quantise_activations(const float* x, std::size_t k, const activation_planes& out) noexcept {
+    quantise_values<activation_group>(x, k, out.codes, out.scales, out.sums);
+    for (std::size_t g = 0; g < k / activation_group; ++g) {
+        out.weighted[g] = out.scales[g] * static_cast<float>(out.sums[2 * g] + out.sums[2 * g + 1]);
+    }
+}
+
+/// Largest scale of a group without residual, for `count` scales of a column: infinity where no group gets one. With s the sum of
+/// all scales, added in order: none if the largest scale times `count` is at most residual_peak * s, or with a NaN among them;
+/// else a group gets one if its scale times `count` is over the result, residual_threshold * s. All operations are rounded.
+[[nodiscard]] constexpr float residual_limit(const float* scales, std::size_t count) noexcept {
     float sum = 0.0f;
-    for (std::size_t g = 0; g < count; ++g) sum += scales[g];
-    const float limit = residual_threshold * sum;
-    for (std::size_t i = 0; i < activation_matrix<Group>::flag_stride(m.k); ++i) flags[i] = 0;
+    float top = 0.0f;
     for (std::size_t g = 0; g < count; ++g) {
-        if (!(scales[g] * static_cast<float>(count) > limit)) continue;
-        const std::int8_t* codes = m.column_codes(c) + g * Group;
-        float rest[Group] = {};
-        for (std::size_t i = 0; i < Group; ++i) rest[i] = scales[g] * static_cast<float>(codes[i]);
+        sum += scales[g];
+        top = scales[g] > top ? scales[g] : top;
+    }
+    const float peak = residual_peak * sum;
+    return top * static_cast<float>(count) > peak ? residual_threshold * sum : std::numeric_limits<float>::infinity();
+}
+
+/// Finds the groups of column c that get a residual (see residual_limit) and writes flags and residuals. Codes and scales are
+/// there already. The residual is what the codes leave of x, x - (d * code), each operation rounded, quantised in turn; a residual
+/// of zero is none.
+inline void add_residuals(const float* x, const activation_matrix& m, std::size_t c) noexcept {
+    constexpr std::size_t groups = activation_chunk / activation_group;
+    const std::size_t count = m.k / activation_group;
+    const auto plane = m.plane.column(m.stride, c);
+    const auto residual = m.residual.column(m.stride, c);
+    std::uint8_t* flags = m.column_flags(c);
+    for (std::size_t i = 0; i < m.stride.flags; ++i) flags[i] = 0;
+    const float limit = residual_limit(plane.scales, count);
+    for (std::size_t g = 0; g < count; ++g) {
+        if (!(plane.scales[g] * static_cast<float>(count) > limit)) continue;
+        float rest[activation_group] = {};
+        for (std::size_t i = 0; i < activation_group; ++i) {
+            rest[i] = plane.scales[g] * static_cast<float>(plane.codes[g * activation_group + i]);
+        }
         detail::settle(rest);
-        for (std::size_t i = 0; i < Group; ++i) rest[i] = x[g * Group + i] - rest[i];
-        const std::size_t column_codes = c * activation_matrix<Group>::code_stride(m.k) + g * Group;
-        const std::size_t column_sums = c * (m.k / run) + g * (Group / run);
-        float* scale = m.residual_scales + c * count + g;
-        quantise_activations<Group>(rest, Group, m.residual_codes + column_codes, scale, m.residual_sums + column_sums);
-        if (*scale > 0.0f) flags[g / groups] |= static_cast<std::uint8_t>(1u << (g % groups));
+        for (std::size_t i = 0; i < activation_group; ++i) rest[i] = x[g * activation_group + i] - rest[i];
+        quantise_activations(rest, activation_group, residual.from(g * activation_group));
+        if (residual.scales[g] > 0.0f) flags[g / groups] |= static_cast<std::uint8_t>(1u << (g % groups));
     }
 }
 
 /// Quantises column c of `out` from out.k values, padding and residuals included.
-template <std::size_t Group>
-void quantise_column(const float* x, const activation_matrix<Group>& out, std::size_t c) noexcept {
-    std::int8_t* codes = out.column_codes(c);
-    quantise_activations<Group>(x, out.k, codes, out.column_scales(c), out.column_sums(c));
-    for (std::size_t i = out.k; i < activation_matrix<Group>::code_stride(out.k); ++i) codes[i] = 0;
+inline void quantise_column(const float* x, const activation_matrix& out, std::size_t c) noexcept {
+    const auto plane = out.plane.column(out.stride, c);
+    quantise_activations(x, out.k, plane);
+    for (std::size_t i = out.k; i < out.stride.codes; ++i) plane.codes[i] = 0;
     add_residuals(x, out, c);
 }
 

@@ -60,7 +60,7 @@ struct q8_k {
     /// As activations are quantised (see `quantise_group`): ties to even, NaN where a value isn't finite.
     [[nodiscard]] static constexpr q8_k encode(const float* in) noexcept {
         q8_k out{};
-        quantise_activations<block_size>(in, block_size, out.qs, &out.d, out.bsums);
+        quantise_values<block_size>(in, block_size, out.qs, &out.d, out.bsums);
         return out;
     }
 };

@@ -7,6 +7,7 @@
 
 #include "colibri/quant/activation.hpp"
 #include "colibri/quant/block_format.hpp"
+#include "colibri/quant/run.hpp"
 
 namespace colibri::quant {
 
@@ -24,41 +25,21 @@ template <float_format F>
 
 namespace detail {
 
-/// Sum of code * activation code over n weights from `begin` of a block.
+/// Adds group g (32 weights) of a row times one plane of the activations. For each run of weights with a scale of its own: the exact
+/// integer sum as a float times the rounded product of both scales in one fused multiply-add; then the minimum times the rounded
+/// product of activation scale and sum of codes in a second one.
 template <code_format F>
-[[nodiscard]] constexpr std::int32_t code_sum(const F& block, const std::int8_t* codes, std::size_t begin,
-                                              std::size_t n) noexcept {
-    std::int32_t sum = 0;
-    for (std::size_t i = begin; i < begin + n; ++i) sum += block.code(i) * codes[i];
-    return sum;
-}
-
-}  // namespace detail
-
-namespace detail {
-
-/// Adds block b of the row times one plane of the activations: the exact integer sum as a float times the rounded product of both
-/// scales in one fused multiply-add; the minimums in a second one.
-template <code_format F>
-[[nodiscard]] float add_block(float acc, const F& block, const std::int8_t* codes, float activation_scale,
-                              const std::int16_t* sums) noexcept {
-    const float scale = block.scale() * activation_scale;
-    if constexpr (super_format<F>) {
+[[nodiscard]] float add_group(float acc, const F* row, const activation_plane& y, std::size_t g) noexcept {
+    constexpr std::size_t run = scale_run<F>;
+    const F& block = row[g * activation_group / F::block_size];
+    for (std::size_t i = g * activation_group; i < (g + 1) * activation_group; i += run) {
+        const std::size_t within = i % F::block_size;
         std::int32_t sum = 0;
-        for (std::size_t j = 0; j < F::block_size / F::sub_size; ++j) {
-            sum += block.sub_scale(j) * code_sum(block, codes, j * F::sub_size, F::sub_size);
-        }
-        acc = std::fma(static_cast<float>(sum), scale, acc);
-        if constexpr (super_minimum_format<F>) {
-            constexpr std::size_t run = activation_run<F::block_size>;
-            std::int32_t minimums = 0;
-            for (std::size_t r = 0; r < F::block_size / run; ++r) minimums += block.sub_minimum(r * run / F::sub_size) * sums[r];
-            acc = std::fma(-static_cast<float>(minimums), block.minimum_scale() * activation_scale, acc);
-        }
-    } else {
-        acc = std::fma(static_cast<float>(code_sum(block, codes, 0, F::block_size)), scale, acc);
-        if constexpr (minimum_format<F>) {
-            acc = std::fma(static_cast<float>(sums[0]), block.minimum() * activation_scale, acc);
+        for (std::size_t n = 0; n < run; ++n) sum += block.code(within + n) * y.codes[i + n];
+        acc = std::fma(static_cast<float>(sum), run_scale(block, within / run) * y.scales[g], acc);
+        if constexpr (has_minimums<F>) {
+            const float weighted = run == activation_group ? y.weighted[g] : y.scales[g] * static_cast<float>(y.sums[i / run]);
+            acc = std::fma(run_minimum(block, within / run), weighted, acc);
         }
     }
     return acc;
@@ -66,24 +47,19 @@ template <code_format F>
 
 }  // namespace detail
 
-/// Dot product of k weights (whole blocks) and k quantised activations. For each chunk of 256 values, in order: its blocks in order
-/// (see add_block), then, in order, those blocks again whose activations have a residual, with the residual.
+/// Dot product of k weights (whole blocks) and k quantised activations. For each chunk of 256 values, in order: its groups of 32 in
+/// order (see add_group), then, in order, those again that have a residual, with the residual.
 /// Kernels on targets with FMA equal it bit for bit.
 template <code_format F>
-[[nodiscard]] float dot_reference(const F* row, activation_view<activation_group<F>> y, std::size_t k) noexcept {
-    constexpr std::size_t size = F::block_size;
-    constexpr std::size_t runs = size / activation_run<size>;
-    constexpr std::size_t per_chunk = activation_chunk / size;
-    const std::size_t blocks = k / size;
+[[nodiscard]] float dot_reference(const F* row, const activation_view& y, std::size_t k) noexcept {
+    constexpr std::size_t per_chunk = activation_chunk / activation_group;
+    const std::size_t groups = k / activation_group;
     float acc = 0.0f;
-    for (std::size_t first = 0; first < blocks; first += per_chunk) {
-        const std::size_t end = first + per_chunk < blocks ? first + per_chunk : blocks;
-        for (std::size_t b = first; b < end; ++b) {
-            acc = detail::add_block(acc, row[b], y.codes + b * size, y.scales[b], y.sums + b * runs);
-        }
-        for (std::size_t b = first; b < end; ++b) {
-            if (!y.has_residual(b)) continue;
-            acc = detail::add_block(acc, row[b], y.residual_codes + b * size, y.residual_scales[b], y.residual_sums + b * runs);
+    for (std::size_t first = 0; first < groups; first += per_chunk) {
+        const std::size_t end = first + per_chunk < groups ? first + per_chunk : groups;
+        for (std::size_t g = first; g < end; ++g) acc = detail::add_group(acc, row, y.plane, g);
+        for (std::size_t g = first; g < end; ++g) {
+            if (y.has_residual(g)) acc = detail::add_group(acc, row, y.residual, g);
         }
     }
     return acc;

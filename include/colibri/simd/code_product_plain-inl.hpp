@@ -1,66 +1,66 @@
 // Products of quantised weights and 8-bit activations in plain C++: the baseline. Part of kernels-inl.hpp.
 
-/// One plane of a column's activations, or the part of it that belongs to one block.
-struct PlainColumn {
-    const std::int8_t* codes;
-    const float* scales;
-    const std::int16_t* sums;
-};
-
-/// Adds one block, in the order of docs/numerics.md ("Products").
+/// Adds group g of 32 weights, in the order of docs/numerics.md ("Products").
 template <class Format>
-COLIBRI_ENTRY float AddBlock(float acc, const Format& block, const PlainColumn& plane, std::size_t b) {
-    constexpr std::size_t runs = Format::block_size / quant::activation_run<Format::block_size>;
-    const std::int8_t* y = plane.codes + b * Format::block_size;
-    [[maybe_unused]] const std::int16_t* s = plane.sums + b * runs;
-    const float scale = plane.scales[b];
-    std::int8_t w[Format::block_size];
-    for (std::size_t i = 0; i < Format::block_size; ++i) w[i] = static_cast<std::int8_t>(block.code(i));
-    std::int32_t sum = 0;
-    if constexpr (quant::super_format<Format>) {
-        for (std::size_t j = 0; j < Format::block_size / Format::sub_size; ++j) {
-            std::int32_t part = 0;
-            for (std::size_t i = j * Format::sub_size; i < (j + 1) * Format::sub_size; ++i) part += w[i] * y[i];
-            sum += block.sub_scale(j) * part;
+COLIBRI_ENTRY float AddGroup(float acc, const Format* row, const quant::activation_plane& y, std::size_t g) {
+    constexpr std::size_t run = quant::scale_run<Format>;
+    const Format& block = row[g * 32 / Format::block_size];
+    const std::size_t within = g * 32 % Format::block_size;
+    std::int8_t w[32];
+    for (std::size_t i = 0; i < 32; ++i) w[i] = static_cast<std::int8_t>(block.code(within + i));
+    for (std::size_t j = 0; j < 32 / run; ++j) {
+        std::int32_t sum = 0;
+        for (std::size_t i = j * run; i < (j + 1) * run; ++i) sum += w[i] * y.codes[g * 32 + i];
+        acc = Fma(static_cast<float>(sum), Rounded(quant::run_scale(block, within / run + j) * y.scales[g]), acc);
+        if constexpr (quant::has_minimums<Format>) {
+            const float weighted = run == 32 ? y.weighted[g] : y.scales[g] * static_cast<float>(y.sums[2 * g + j]);
+            acc = Fma(quant::run_minimum(block, within / run + j), weighted, acc);
         }
-    } else {
-        for (std::size_t i = 0; i < Format::block_size; ++i) sum += w[i] * y[i];
-    }
-    acc = Fma(static_cast<float>(sum), block.scale() * scale, acc);
-    if constexpr (quant::super_minimum_format<Format>) {
-        std::int32_t minimums = 0;
-        for (std::size_t i = 0; i < runs; ++i) {
-            minimums += block.sub_minimum(i * quant::activation_run<256> / Format::sub_size) * s[i];
-        }
-        acc = Fma(-static_cast<float>(minimums), block.minimum_scale() * scale, acc);
-    } else if constexpr (quant::minimum_format<Format>) {
-        acc = Fma(static_cast<float>(s[0]), block.minimum() * scale, acc);
     }
     return acc;
 }
 
-template <class Format>
-COLIBRI_ENTRY void CodeProduct(const product_arguments& a, std::size_t row_begin, std::size_t row_end) {
-    constexpr std::size_t per_chunk = quant::activation_chunk / Format::block_size;
-    const std::size_t blocks = a.k / Format::block_size;
-    for (std::size_t r = row_begin; r < row_end; ++r) {
-        const auto* row = reinterpret_cast<const Format*>(a.weights + r * a.row_bytes);
-        for (std::size_t j = 0; j < a.column_count; ++j) {
-            const std::size_t c = ColumnOf(a, j);
-            const PlainColumn plane{a.codes + c * a.code_stride, a.scales + c * a.scale_stride, a.sums + c * a.sum_stride};
-            const PlainColumn residual{a.residual_codes + c * a.code_stride, a.residual_scales + c * a.scale_stride,
-                                       a.residual_sums + c * a.sum_stride};
-            const std::uint8_t* flags = a.flags + c * a.flag_stride;
-            float acc = 0.0f;
-            for (std::size_t first = 0; first < blocks; first += per_chunk) {
-                const std::size_t n = blocks - first < per_chunk ? blocks - first : per_chunk;
-                for (std::size_t b = 0; b < n; ++b) acc = AddBlock(acc, row[first + b], plane, first + b);
-                const unsigned flagged = flags[first / per_chunk];
-                for (std::size_t b = 0; b < n; ++b) {
-                    if ((flagged >> b & 1u) != 0) acc = AddBlock(acc, row[first + b], residual, first + b);
-                }
-            }
-            a.out[j * a.out_stride + r] = acc;
+/// Row r times a column. Panels are put back into the file's layout, chunk by chunk.
+template <class Format, bool kPanels>
+COLIBRI_ENTRY float PlainDot(const product_arguments& a, std::size_t r, std::size_t column) {
+    constexpr std::size_t per_chunk = 256 / Format::block_size;
+    const quant::activation_view y = a.activations.column(column);
+    const std::byte* start = kPanels ? a.weights + r / 16 * a.row_bytes : a.weights + r * a.row_bytes;
+    float acc = 0.0f;
+    for (std::size_t first = 0; first * 32 < a.k; first += 8) {
+        const std::size_t n = a.k / 32 - first < 8 ? a.k / 32 - first : 8;
+        Format unpacked[per_chunk];
+        const Format* blocks = reinterpret_cast<const Format*>(start) + first / 8 * per_chunk;
+        if constexpr (kPanels) {
+            for (std::size_t b = 0; b * Format::block_size < n * 32; ++b) quant::detail::unpack_block(start, b, n, r % 16, unpacked[b]);
+            blocks = unpacked;
+            start += quant::panel_layout<Format>::chunk_bytes(n);
+        }
+        const auto at = [first](const quant::activation_plane& p) {
+            return quant::activation_plane{p.codes + first * 32, p.scales + first, p.weighted + first, p.sums + first * 2};
+        };
+        for (std::size_t g = 0; g < n; ++g) acc = AddGroup(acc, blocks, at(y.plane), g);
+        for (unsigned flagged = y.flags[first / 8]; flagged != 0; flagged &= flagged - 1) {
+            acc = AddGroup(acc, blocks, at(y.residual), static_cast<std::size_t>(__builtin_ctz(flagged)));
         }
     }
+    return acc;
+}
+
+template <class Format, bool kPanels>
+COLIBRI_ENTRY void PlainProduct(const product_arguments& a, std::size_t row_begin, std::size_t row_end) {
+    for (std::size_t r = row_begin; r < row_end; ++r) {
+        for (std::size_t j = 0; j < a.column_count; ++j) {
+            a.out[j * a.out_stride + r] = PlainDot<Format, kPanels>(a, r, ColumnOf(a, j));
+        }
+    }
+}
+
+template <class Format>
+COLIBRI_ENTRY void CodeProduct(const product_arguments& a, std::size_t row_begin, std::size_t row_end) {
+    PlainProduct<Format, false>(a, row_begin, row_end);
+}
+template <class Format>
+COLIBRI_ENTRY void PanelProduct(const product_arguments& a, std::size_t row_begin, std::size_t row_end) {
+    PlainProduct<Format, true>(a, row_begin, row_end);
 }

@@ -154,9 +154,9 @@ template <>
 struct Codes<quant::mxfp4> {
     static constexpr bool super = false, minimums = false;
     static constexpr int max_code = 24, zero = 12;
+    alignas(16) static constexpr std::uint8_t values[16] = {12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0};
     template <std::size_t kSub>
     COLIBRI_KERNEL static Bytes32 Get(const quant::mxfp4& b) {
-        alignas(16) static constexpr std::uint8_t values[16] = {12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0};
         return LookUp(values, Nibbles16(b.qs));
     }
     /// 2^(e-128): an exponent field of e-1, and a subnormal below e = 2.

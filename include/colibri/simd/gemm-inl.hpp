@@ -1,5 +1,5 @@
-// Several columns: 256 weights of 16 or 32 rows at a time are unpacked to panels, which all columns then use. Part of
-// kernels-inl.hpp.
+// Several columns: 256 columns of 16 or 32 rows of weights at a time are unpacked, which all columns of activations then use. Part
+// of kernels-inl.hpp.
 
 /// Rows unpacked together, in panels of 16: one row for each word of 64 bytes.
 inline constexpr std::size_t kGroupPanels = kByteParts == 1 ? 2 : 1;
@@ -7,61 +7,40 @@ inline constexpr std::size_t kGroupPanels = kByteParts == 1 ? 2 : 1;
 inline constexpr std::size_t kTileVectors = 2;
 inline constexpr std::size_t kTileColumns = kByteParts == 1 ? 6 : HWY_ARCH_ARM ? 4 : kByteParts == 2 ? 3 : 2;
 
-/// 256 weights of a group of rows.
+/// 256 columns of a group of rows, unpacked.
 struct PanelScratch {
-    alignas(64) std::uint8_t codes[64][kGroupPanels * 64];   ///< [k / 4][row][k % 4]
-    alignas(64) float scale[8][kGroupPanels * 16];           ///< of each block of 32; super-blocks: the first only
-    alignas(64) float minimum[8][kGroupPanels * 16];
-    alignas(64) std::int32_t factors[16][kGroupPanels * 16]; ///< super-blocks: the integer scale of each run of 16 or 32
-    alignas(64) std::int16_t pairs[8][kGroupPanels * 32];    ///< super-blocks: minimums of two runs side by side
+    alignas(64) std::uint8_t codes[64][kGroupPanels * 64];  ///< [k / 4][row][k % 4]
+    alignas(64) float scale[16][kGroupPanels * 16];         ///< of each run of 16 or 32
+    alignas(64) float minimum[16][kGroupPanels * 16];
 };
 
 /// How a tile is computed: everything about a format that its inner loop depends on.
-///   kRun    weights that share a scale: 16, 32
-///   kSuper  whether eight or sixteen runs are added as integers
-///   kAdds   pair sums that fit 16 bits (1 where it doesn't matter)
-template <std::size_t kRunSize, bool kIsSuper, bool kIsSigned, std::size_t kAddCount>
+///   run        weights that share a scale: 16, 32
+///   is_signed  whether weights are signed bytes
+///   adds       pair sums that fit 16 bits (1 where it doesn't matter)
+///   minimums   whether there are any
+template <std::size_t kRunSize, bool kIsSigned, std::size_t kAddCount, bool kMinimums>
 struct TileKind {
     static constexpr std::size_t run = kRunSize;
-    static constexpr bool super = kIsSuper, is_signed = kIsSigned;
+    static constexpr bool is_signed = kIsSigned, minimums = kMinimums;
     static constexpr std::size_t adds = kAddCount;
 };
-
 template <class Format>
-constexpr std::size_t RunOf() {
-    if constexpr (quant::super_format<Format>) return Format::sub_size;
-    else return 32;
-}
-template <class Format>
-constexpr std::size_t AddsOf() {
-#if COLIBRI_VNNI || !HWY_ARCH_X86
-    return 1;
-#else
-    return Codes<Format>::max_code <= 31 ? 4 : Codes<Format>::max_code <= 63 ? 2 : 1;  // adds * 2 * code * 127 < 2^15
-#endif
-}
-template <class Format>
-using TileKindOf = TileKind<RunOf<Format>(), Codes<Format>::super, Codes<Format>::max_code == 255 && kSignedDot, AddsOf<Format>()>;
+using TileKindOf = TileKind<quant::scale_run<Format>, Codes<Format>::max_code == 255 && kSignedDot,
+                            static_cast<std::size_t>(AddsOf<Format>()), Codes<Format>::minimums>;
 
 /// What a tile needs besides the panels.
 struct TileArguments {
     const product_arguments* product;
-    std::size_t row;        ///< first row of the group
-    std::size_t chunk;      ///< which 256 weights
-    std::size_t first;      ///< blocks of 32 in this chunk, from first to before end
+    std::size_t row;    ///< first row of the group
+    std::size_t chunk;  ///< which 256 weights
+    std::size_t first;  ///< groups of 32 in this chunk, from first to before end
     std::size_t end;
-    int zero;               ///< zero point of the unsigned codes
-    bool minimums;
-    bool residual;          ///< multiply the residuals
+    int zero;           ///< zero point of the unsigned codes
+    bool residual;      ///< multiply the residuals
 };
 
-COLIBRI_KERNEL ByteVec SpreadQuad(const std::int8_t* codes) {
-    std::int32_t quad;
-    __builtin_memcpy(&quad, codes, 4);
-    return hn::BitCast(ByteTag(), hn::Set(WordTag(), quad));
-}
-
-/// Integer sums of one run: t[v][c] = -zero * sum of codes + dot.
+/// Integer sums of one run: t[v][c] = start + dot.
 template <class Kind, std::size_t kVectors, std::size_t kColumns>
 COLIBRI_KERNEL void DotRun(const std::uint8_t* panel, std::size_t panel_stride, const std::int8_t* const (&codes)[kColumns],
                            const std::int32_t (&start)[kColumns], WordVec (&t)[kVectors][kColumns]) {
@@ -85,31 +64,36 @@ COLIBRI_KERNEL void DotRun(const std::uint8_t* panel, std::size_t panel_stride, 
     }
 }
 
-/// Adds float(sum) * (scale * y) to a result.
-COLIBRI_KERNEL hn::Vec<FloatTag> AddScaled(hn::Vec<FloatTag> acc, hn::Vec<FloatTag> sum, const float* scale, float y) {
-    const auto factor = hn::Mul(hn::Load(FloatTag(), scale), hn::Set(FloatTag(), y));  // a factor of Fma: can't be fused
+using FloatVec = hn::Vec<FloatTag>;
+
+/// acc + a * b, fused where the target can.
+COLIBRI_KERNEL FloatVec FmaVec(FloatVec a, FloatVec b, FloatVec acc) {
 #if HWY_NATIVE_FMA
-    return hn::MulAdd(sum, factor, acc);
+    return hn::MulAdd(a, b, acc);
 #else
-    return hn::Add(acc, hn::Mul(sum, factor));
+    return hn::Add(acc, hn::Mul(a, b));
 #endif
 }
 
-/// Adds (blocks of) one chunk of kVectors vectors of rows, from vector `first`, times columns to the results. A chunk's residuals
+/// Adds groups of one chunk of kVectors vectors of rows, from vector `first`, times columns to the results. A chunk's residuals
 /// come after all its codes, so they are a pass of their own.
 template <class Kind, std::size_t kVectors, std::size_t kColumns>
 COLIBRI_KERNEL void Tile(const PanelScratch& s, const TileArguments& a, std::size_t first, const std::uint32_t* js) {
+    constexpr std::size_t runs = 32 / Kind::run;  // in a group of 32
     const std::size_t lane = first * kLanes;
     const std::int8_t* codes[kColumns];
     const float* scales[kColumns];
+    const float* weighted[kColumns];
     const std::int16_t* sums[kColumns];
     float* out[kColumns];
-    hn::Vec<FloatTag> acc[kVectors][kColumns];
+    FloatVec acc[kVectors][kColumns];
+    const auto& planes = a.residual ? a.product->activations.residual : a.product->activations.plane;
     COLIBRI_UNROLL for (std::size_t c = 0; c < kColumns; ++c) {
-        const Column y = a.residual ? ResidualAt(*a.product, js[c]) : ColumnAt(*a.product, js[c]);
-        codes[c] = y.codes + a.chunk * 256 + a.first * 32;
-        scales[c] = y.scales + a.chunk * (Kind::super ? 1 : 8);
-        sums[c] = y.sums + a.chunk * (Kind::super ? 16 : 8);
+        const activation_plane y = From(PlaneAt(planes, *a.product, js[c]), a.chunk * 256);
+        codes[c] = y.codes + a.first * 32;
+        scales[c] = y.scales;
+        weighted[c] = y.weighted;
+        sums[c] = y.sums;
         out[c] = a.product->out + js[c] * a.product->out_stride + a.row + lane;
         COLIBRI_UNROLL for (std::size_t v = 0; v < kVectors; ++v) {
             if (a.chunk == 0 && !a.residual) acc[v][c] = hn::Zero(FloatTag());
@@ -117,69 +101,28 @@ COLIBRI_KERNEL void Tile(const PanelScratch& s, const TileArguments& a, std::siz
         }
     }
     const std::uint8_t* panel = s.codes[0] + first * kBytes;
-    if constexpr (!Kind::super) {
-        for (std::size_t b = a.first; b < a.end; ++b) {
+    for (std::size_t g = a.first; g < a.end; ++g) {
+        COLIBRI_UNROLL for (std::size_t half = 0; half < runs; ++half) {
+            const std::size_t j = g * runs + half;
             std::int32_t start[kColumns];
-            COLIBRI_UNROLL for (std::size_t c = 0; c < kColumns; ++c) start[c] = -a.zero * sums[c][b];
-            WordVec t[kVectors][kColumns];
-            DotRun<Kind, kVectors, kColumns>(panel + b * 8 * kGroupPanels * 64, kGroupPanels * 64, codes, start, t);
             COLIBRI_UNROLL for (std::size_t c = 0; c < kColumns; ++c) {
-                codes[c] += 32;
-                COLIBRI_UNROLL for (std::size_t v = 0; v < kVectors; ++v) {
-                    acc[v][c] = AddScaled(acc[v][c], hn::ConvertTo(FloatTag(), t[v][c]), s.scale[b] + lane + v * kLanes, scales[c][b]);
-                }
+                start[c] = -a.zero * (runs == 1 ? sums[c][2 * g] + sums[c][2 * g + 1] : sums[c][j]);
             }
-            if (a.minimums) {
-                COLIBRI_UNROLL for (std::size_t c = 0; c < kColumns; ++c) {
-                    const auto sum = hn::Set(FloatTag(), static_cast<float>(sums[c][b]));
-                    COLIBRI_UNROLL for (std::size_t v = 0; v < kVectors; ++v) {
-                        acc[v][c] = AddScaled(acc[v][c], sum, s.minimum[b] + lane + v * kLanes, scales[c][b]);
-                    }
-                }
-            }
-        }
-    } else {
-        constexpr std::size_t runs = 256 / Kind::run;
-        // Sums of the activations of each run.
-        alignas(64) std::int16_t run_sums[kColumns][runs];
-        for (std::size_t c = 0; c < kColumns; ++c) {
-            for (std::size_t i = 0; i < runs; ++i) {
-                run_sums[c][i] = Kind::run == 16 ? sums[c][i] : static_cast<std::int16_t>(sums[c][2 * i] + sums[c][2 * i + 1]);
-            }
-        }
-        WordVec total[kVectors][kColumns];
-        COLIBRI_UNROLL for (std::size_t v = 0; v < kVectors; ++v) {
-            COLIBRI_UNROLL for (std::size_t c = 0; c < kColumns; ++c) total[v][c] = ZeroWords();
-        }
-        for (std::size_t i = 0; i < runs; ++i) {
-            std::int32_t start[kColumns];
-            COLIBRI_UNROLL for (std::size_t c = 0; c < kColumns; ++c) start[c] = -a.zero * run_sums[c][i];
             WordVec t[kVectors][kColumns];
-            DotRun<Kind, kVectors, kColumns>(panel + i * (Kind::run / 4) * kGroupPanels * 64, kGroupPanels * 64, codes, start, t);
-            COLIBRI_UNROLL for (std::size_t v = 0; v < kVectors; ++v) {
-                const auto factor = hn::Load(WordTag(), s.factors[i] + lane + v * kLanes);
-                COLIBRI_UNROLL for (std::size_t c = 0; c < kColumns; ++c) {
-                    total[v][c] = hn::Add(total[v][c], hn::Mul(t[v][c], factor));
-                }
-            }
-            COLIBRI_UNROLL for (std::size_t c = 0; c < kColumns; ++c) codes[c] += Kind::run;
-        }
-        COLIBRI_UNROLL for (std::size_t c = 0; c < kColumns; ++c) {
-            COLIBRI_UNROLL for (std::size_t v = 0; v < kVectors; ++v) {
-                acc[v][c] = AddScaled(acc[v][c], hn::ConvertTo(FloatTag(), total[v][c]), s.scale[0] + lane + v * kLanes, scales[c][0]);
-            }
-        }
-        if (a.minimums) {
-            for (std::size_t c = 0; c < kColumns; ++c) {
+            DotRun<Kind, kVectors, kColumns>(panel + j * (Kind::run / 4) * kGroupPanels * 64, kGroupPanels * 64, codes, start, t);
+            COLIBRI_UNROLL for (std::size_t c = 0; c < kColumns; ++c) {
+                const auto y = hn::Set(FloatTag(), scales[c][g]);
                 COLIBRI_UNROLL for (std::size_t v = 0; v < kVectors; ++v) {
-                    WordVec sum = ZeroWords();
-                    for (std::size_t i = 0; i < runs / 2; ++i) {
-                        const auto pair = hn::BitCast(WordTag(), hn::Load(hn::Repartition<std::int16_t, WordTag>(), s.pairs[i] + 2 * (lane + v * kLanes)));
-                        const auto y = hn::BitCast(WordTag(), SpreadQuad(reinterpret_cast<const std::int8_t*>(run_sums[c] + 2 * i)));
-                        sum = PairProducts(sum, pair, y);
-                    }
-                    acc[v][c] = AddScaled(acc[v][c], hn::Neg(hn::ConvertTo(FloatTag(), sum)), s.minimum[0] + lane + v * kLanes, scales[c][0]);
+                    const auto factor = hn::Mul(hn::Load(FloatTag(), s.scale[j] + lane + v * kLanes), y);  // a factor: can't be fused
+                    acc[v][c] = FmaVec(hn::ConvertTo(FloatTag(), t[v][c]), factor, acc[v][c]);
                 }
+                if constexpr (Kind::minimums) {
+                    const auto sum = hn::Set(FloatTag(), runs == 1 ? weighted[c][g] : scales[c][g] * static_cast<float>(sums[c][j]));
+                    COLIBRI_UNROLL for (std::size_t v = 0; v < kVectors; ++v) {
+                        acc[v][c] = FmaVec(hn::Load(FloatTag(), s.minimum[j] + lane + v * kLanes), sum, acc[v][c]);
+                    }
+                }
+                codes[c] += Kind::run;
             }
         }
     }
@@ -204,42 +147,30 @@ COLIBRI_KERNEL void ListedColumns(const PanelScratch& s, const TileArguments& a,
     for (; done < count; ++done) Tiles<Kind, 1>(s, a, js + done);
 }
 
-/// One chunk of a group of rows times all columns. Not inlined: formats of one kind share it.
+/// One chunk of a group of rows times all columns: first all of them, then for each group of 32 those that have a residual there.
+/// Not inlined: formats of one kind share it.
 template <class Kind>
 __attribute__((noinline)) HWY_ATTR void AllColumns(const PanelScratch& s, TileArguments a) {
-    constexpr std::size_t most = 256;
+    constexpr std::size_t most = 240;  // whole tiles
     const product_arguments& p = *a.product;
-    const std::size_t passes = Kind::super ? 1 : a.end;
     for (std::size_t begin = 0; begin < p.column_count; begin += most) {
         const std::size_t count = p.column_count - begin < most ? p.column_count - begin : most;
         std::uint32_t js[most];
-        std::uint8_t flags[most];
-        for (std::size_t i = 0; i < count; ++i) {
-            js[i] = static_cast<std::uint32_t>(begin + i);
-            flags[i] = p.flags[ColumnOf(p, begin + i) * p.flag_stride + a.chunk];
-        }
-        TileArguments pass = a;
-        // First all columns, then for each block (super-blocks: once) those that have a residual there: one instance of the tiles
-        // serves both.
-        std::size_t listed = count;
-        for (std::size_t b = 0;; ++b) {
-            if (listed != 0) ListedColumns<Kind>(s, pass, js, listed);
-            if (b == passes) break;
-            pass.residual = true;
-            if constexpr (!Kind::super) {
-                pass.first = b;
-                pass.end = b + 1;
-            }
-            listed = 0;
-            for (std::size_t i = 0; i < count; ++i) {
-                js[listed] = static_cast<std::uint32_t>(begin + i);
-                listed += flags[i] >> b & 1u;
-            }
-        }
+        for (std::size_t i = 0; i < count; ++i) js[i] = static_cast<std::uint32_t>(begin + i);
+        ListedColumns<Kind>(s, a, js, count);
+    }
+    const std::size_t groups = a.end;
+    a.residual = true;
+    for (std::size_t g = 0; g < groups; ++g) {
+        const std::uint32_t listed = p.residuals.counts[a.chunk * 8 + g];
+        if (listed == 0) continue;
+        a.first = g;
+        a.end = g + 1;
+        ListedColumns<Kind>(s, a, p.residuals.entries + (a.chunk * 8 + g) * p.residuals.stride, listed);
     }
 }
 
-/// Four rows of `quads` words each, 16 bytes apart from one word to the next in the panel.
+/// Four rows of 64 words each, 16 bytes apart from one word to the next in the panel.
 COLIBRI_KERNEL void TransposeFour(const std::uint8_t (*rows)[256], std::uint8_t* panel, std::size_t panel_stride) {
     const Words4Tag d;
     const hn::Repartition<std::int64_t, Words4Tag> d64;
@@ -271,16 +202,28 @@ COLIBRI_KERNEL void UnpackSub(const Format* blocks, std::size_t count, std::uint
 
 /// Half floats of 16 rows as floats.
 template <class Format>
-COLIBRI_KERNEL void Halves16(const Format* const* rows, std::size_t b, std::uint16_t Format::*field, float* out) {
+COLIBRI_KERNEL Floats Halves16(const Format* const* rows, std::size_t b, std::uint16_t Format::*field) {
     std::uint16_t halves[16];
     for (std::size_t r = 0; r < 16; ++r) halves[r] = rows[r][b].*field;
-    Store(LoadF16(halves), out);
+    return LoadF16(halves);
 }
 
-/// Chunk `chunk` of 16 rows into panel p. `blocks`: blocks of 32 in it.
+/// Factors of a super-block's runs, of 16 rows: out[run] = d * factor. In avx512vnni the arguments' type belongs to avx512, which has
+/// a function of the same name: parentheses around the name in calls keep that one out.
 template <class Format>
-COLIBRI_KERNEL void UnpackPanel(const product_arguments& a, std::size_t row, std::size_t chunk, std::size_t blocks, std::size_t p,
-                                PanelScratch& s) {
+COLIBRI_KERNEL void UnpackFactors(const std::uint8_t (*factors)[16], Floats d, float (*out)[kGroupPanels * 16], std::size_t p) {
+    constexpr std::size_t apart = quant::scale_run<Format> / 16;  // factors come for every 16 weights
+    for (std::size_t j = 0; j < 16 / apart; ++j) {
+        std::int8_t column[16];
+        for (std::size_t r = 0; r < 16; ++r) column[r] = static_cast<std::int8_t>(factors[r][j * apart]);
+        Store(Mul(LoadI8(column), d), out[j] + p * 16);
+    }
+}
+
+/// Chunk `chunk` of 16 rows in the file's layout into panel p. `groups`: of 32 in it.
+template <class Format>
+COLIBRI_KERNEL void UnpackRows(const product_arguments& a, std::size_t row, std::size_t chunk, std::size_t groups, std::size_t p,
+                               PanelScratch& s) {
     using C = Codes<Format>;
     const Format* rows[16];
     for (std::size_t r = 0; r < 16; ++r) {
@@ -289,65 +232,107 @@ COLIBRI_KERNEL void UnpackPanel(const product_arguments& a, std::size_t row, std
     alignas(64) std::uint8_t four[4][256];
     for (std::size_t r = 0; r < 16; r += 4) {
         for (std::size_t i = 0; i < 4; ++i) {
-            UnpackSub<Format, 0>(rows[r + i], blocks, four[i]);
-            UnpackSub<Format, 1>(rows[r + i], blocks, four[i]);
-            UnpackSub<Format, 2>(rows[r + i], blocks, four[i]);
-            UnpackSub<Format, 3>(rows[r + i], blocks, four[i]);
-            UnpackSub<Format, 4>(rows[r + i], blocks, four[i]);
-            UnpackSub<Format, 5>(rows[r + i], blocks, four[i]);
-            UnpackSub<Format, 6>(rows[r + i], blocks, four[i]);
-            UnpackSub<Format, 7>(rows[r + i], blocks, four[i]);
+            UnpackSub<Format, 0>(rows[r + i], groups, four[i]);
+            UnpackSub<Format, 1>(rows[r + i], groups, four[i]);
+            UnpackSub<Format, 2>(rows[r + i], groups, four[i]);
+            UnpackSub<Format, 3>(rows[r + i], groups, four[i]);
+            UnpackSub<Format, 4>(rows[r + i], groups, four[i]);
+            UnpackSub<Format, 5>(rows[r + i], groups, four[i]);
+            UnpackSub<Format, 6>(rows[r + i], groups, four[i]);
+            UnpackSub<Format, 7>(rows[r + i], groups, four[i]);
         }
         TransposeFour(four, s.codes[0] + p * 64 + r * 4, kGroupPanels * 64);
     }
     if constexpr (C::super) {
-        constexpr std::size_t apart = Format::sub_size / 16;  // factors come for every 16 weights
-        Halves16(rows, 0, &Format::d, s.scale[0] + p * 16);
-        if constexpr (C::minimums) Halves16(rows, 0, &Format::dmin, s.minimum[0] + p * 16);
-        for (std::size_t r = 0; r < 16; ++r) {
-            alignas(16) std::uint8_t factors[16];
-            hn::Store(C::Scales(rows[r][0]), Tag16(), factors);
-            for (std::size_t i = 0; i < 16 / apart; ++i) s.factors[i][p * 16 + r] = static_cast<std::int8_t>(factors[i * apart]);
-            if constexpr (C::minimums) {
-                hn::Store(C::Minimums(rows[r][0]), Tag16(), factors);
-                for (std::size_t i = 0; i < 16 / apart; ++i) s.pairs[i / 2][(p * 16 + r) * 2 + i % 2] = factors[i * apart];
-            }
+        alignas(16) std::uint8_t factors[16][16];
+        for (std::size_t r = 0; r < 16; ++r) hn::Store(C::Scales(rows[r][0]), Tag16(), factors[r]);
+        (UnpackFactors<Format>)(factors, Halves16(rows, 0, &Format::d), s.scale, p);
+        if constexpr (C::minimums) {
+            for (std::size_t r = 0; r < 16; ++r) hn::Store(C::Minimums(rows[r][0]), Tag16(), factors[r]);
+            (UnpackFactors<Format>)(factors, Neg(Halves16(rows, 0, &Format::dmin)), s.minimum, p);
         }
     } else {
-        for (std::size_t b = 0; b < blocks; ++b) {
+        for (std::size_t b = 0; b < groups; ++b) {
             if constexpr (Format::type == dtype::mxfp4) {
                 for (std::size_t r = 0; r < 16; ++r) s.scale[b][p * 16 + r] = rows[r][b].scale();
             } else {
-                Halves16(rows, b, &Format::d, s.scale[b] + p * 16);
+                Store(Halves16(rows, b, &Format::d), s.scale[b] + p * 16);
             }
-            if constexpr (C::minimums) Halves16(rows, b, &Format::m, s.minimum[b] + p * 16);
+            if constexpr (C::minimums) Store(Halves16(rows, b, &Format::m), s.minimum[b] + p * 16);
         }
     }
 }
 
+template <class Format, int kQuad>
+COLIBRI_KERNEL void UnpackQuads(const std::uint8_t* run, std::uint8_t* out) {
+    if constexpr (kQuad < 8) {
+        COLIBRI_UNROLL for (std::size_t i = 0; i < kByteParts; ++i) {
+            hn::Store(PanelCode<Format, kQuad>(run + i * kBytes), ByteTag(), out + i * kBytes);
+        }
+        UnpackQuads<Format, kQuad + 1>(run, out + kGroupPanels * 64);
+    }
+}
+
+/// A chunk of a panel into panel p.
 template <class Format>
-COLIBRI_ENTRY void GemmGroup(const product_arguments& a, std::size_t row) {
-    using C = Codes<Format>;
+COLIBRI_KERNEL void UnpackChunk(const std::uint8_t* chunk, std::size_t groups, std::size_t p, PanelScratch& s) {
+    constexpr std::size_t runs = 32 / quant::scale_run<Format>;
+    const PanelScales<Format> scales(chunk, groups);
+    for (std::size_t g = 0; g < groups; ++g) {
+        UnpackQuads<Format, 0>(chunk + g * panel_layout<Format>::run_codes, s.codes[g * 8] + p * 64);
+        for (std::size_t j = g * runs; j < (g + 1) * runs; ++j) {
+            Store(scales.Scale(j), s.scale[j] + p * 16);
+            if constexpr (Codes<Format>::minimums) Store(scales.Minimum(j), s.minimum[j] + p * 16);
+        }
+    }
+}
+
+/// Rows row .. row + kGroupPanels * 16 - 1 times all columns; `kPanels`: the weights lie in panels.
+template <class Format, bool kPanels>
+COLIBRI_KERNEL void GemmGroup(const product_arguments& a, std::size_t row) {
     PanelScratch s;
     for (std::size_t chunk = 0; chunk * 256 < a.k; ++chunk) {
         const std::size_t left = (a.k - chunk * 256) / 32;
-        const std::size_t blocks = left < 8 ? left : 8;
-        for (std::size_t p = 0; p < kGroupPanels; ++p) UnpackPanel<Format>(a, row + p * 16, chunk, blocks, p, s);
-        AllColumns<TileKindOf<Format>>(s, TileArguments{&a, row, chunk, 0, blocks, C::zero, C::minimums, false});
+        const std::size_t groups = left < 8 ? left : 8;
+        for (std::size_t p = 0; p < kGroupPanels; ++p) {
+            if constexpr (kPanels) {
+                const auto* panel = reinterpret_cast<const std::uint8_t*>(a.weights) + (row / 16 + p) * a.row_bytes;
+                UnpackChunk<Format>(panel + chunk * panel_layout<Format>::chunk_bytes(8), groups, p, s);
+            } else {
+                UnpackRows<Format>(a, row + p * 16, chunk, groups, p, s);
+            }
+        }
+        AllColumns<TileKindOf<Format>>(s, TileArguments{&a, row, chunk, 0, groups, Codes<Format>::zero, false});
     }
 }
 
 /// From this many columns on unpacking pays.
 inline constexpr std::size_t kGemmColumns = 4;
 
+/// Weights in the file's layout.
 template <class Format>
 COLIBRI_ENTRY void CodeProduct(const product_arguments& a, std::size_t row_begin, std::size_t row_end) {
     constexpr std::size_t group = kGroupPanels * 16;
     if (a.column_count >= kGemmColumns && row_end - row_begin >= group) {
         std::size_t r = row_begin;
-        for (; r + group <= row_end; r += group) GemmGroup<Format>(a, r);
-        if (r < row_end) GemmGroup<Format>(a, row_end - group);  // some rows twice, with the same result
+        for (; r + group <= row_end; r += group) GemmGroup<Format, false>(a, r);
+        if (r < row_end) GemmGroup<Format, false>(a, row_end - group);  // some rows twice, with the same result
         return;
     }
     for (std::size_t j = 0; j < a.column_count; ++j) GemvRows<Format>(a, row_begin, row_end, j);
+}
+
+/// Weights in panels.
+template <class Format>
+COLIBRI_ENTRY void PanelProduct(const product_arguments& a, std::size_t row_begin, std::size_t row_end) {
+    constexpr std::size_t group = kGroupPanels * 16;
+    std::size_t r = row_begin;
+    if (a.column_count >= kGemmColumns) {
+        for (; r + group <= row_end; r += group) GemmGroup<Format, true>(a, r);
+        if (const std::size_t whole = row_end / 16 * 16; r < whole && whole - row_begin >= group) {
+            GemmGroup<Format, true>(a, whole - group);  // a panel twice, with the same result
+            r = whole;
+        }
+    }
+    PanelColumns<Format>(a, r, row_end);
 }

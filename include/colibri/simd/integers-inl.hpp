@@ -166,21 +166,6 @@ COLIBRI_KERNEL WordVec DotSigned(WordVec acc, ByteVec w, ByteVec y) {
 COLIBRI_KERNEL WordVec DotUnsigned(WordVec acc, ByteVec w, ByteVec y) { return DotSigned(acc, w, y); }
 #endif
 
-/// acc + a * b of 16-bit numbers, two neighbours added: the first numbers in the low halves of the words.
-COLIBRI_KERNEL WordVec PairProducts(WordVec acc, WordVec a, WordVec b) {
-#if !HWY_ARCH_X86
-    const int16x8_t x = vreinterpretq_s16_s32(a.raw);
-    const int16x8_t y = vreinterpretq_s16_s32(b.raw);
-    return WordVec(vaddq_s32(acc.raw, vpaddq_s32(vmull_s16(vget_low_s16(x), vget_low_s16(y)), vmull_high_s16(x, y))));
-#elif HWY_MAX_BYTES >= 64
-    return hn::Add(acc, WordVec{_mm512_madd_epi16(a.raw, b.raw)});
-#elif HWY_MAX_BYTES == 32
-    return hn::Add(acc, WordVec{_mm256_madd_epi16(a.raw, b.raw)});
-#else
-    return hn::Add(acc, WordVec{_mm_madd_epi16(a.raw, b.raw)});
-#endif
-}
-
 template <bool kSigned>
 COLIBRI_KERNEL WordVec Dot(WordVec acc, ByteVec w, ByteVec y) {
     if constexpr (kSigned) return DotSigned(acc, w, y);
@@ -216,128 +201,29 @@ COLIBRI_KERNEL V SumOfFour(D d, V a, V b, V c, V e) {
     return hn::Add(hn::BitCast(d, low), hn::BitCast(d, high));
 }
 
-#if HWY_MAX_BYTES >= 32
-COLIBRI_KERNEL Words4 AddHalves(hn::Vec<hn::CappedTag<std::int32_t, 8>> a) {
-    return hn::Add(hn::LowerHalf(Words4Tag(), a), hn::UpperHalf(Words4Tag(), a));
-}
-#endif
-
-/// Four rows' sums over the first 32 of the 64 products, and over the others.
-COLIBRI_KERNEL void SumHalves(const Words64 (&rows)[4], Words4& first, Words4& second) {
+/// Four rows' sums over each 16 of the 64 products.
+COLIBRI_KERNEL void SumRuns(const Words64 (&rows)[4], Words4 (&runs)[4]) {
     const WordTag d;
 #if HWY_MAX_BYTES >= 64
     const auto all = SumOfFour(d, rows[0].v[0], rows[1].v[0], rows[2].v[0], rows[3].v[0]);
     const hn::CappedTag<std::int32_t, 8> d8;
-    first = AddHalves(hn::LowerHalf(d8, all));
-    second = AddHalves(hn::UpperHalf(d8, all));
+    const auto low = hn::LowerHalf(d8, all);
+    const auto high = hn::UpperHalf(d8, all);
+    runs[0] = hn::LowerHalf(Words4Tag(), low);
+    runs[1] = hn::UpperHalf(Words4Tag(), low);
+    runs[2] = hn::LowerHalf(Words4Tag(), high);
+    runs[3] = hn::UpperHalf(Words4Tag(), high);
 #elif HWY_MAX_BYTES == 32
-    first = AddHalves(SumOfFour(d, rows[0].v[0], rows[1].v[0], rows[2].v[0], rows[3].v[0]));
-    second = AddHalves(SumOfFour(d, rows[0].v[1], rows[1].v[1], rows[2].v[1], rows[3].v[1]));
-#else
-    WordVec low[4];
-    WordVec high[4];
-    COLIBRI_UNROLL for (std::size_t r = 0; r < 4; ++r) {
-        low[r] = hn::Add(rows[r].v[0], rows[r].v[1]);
-        high[r] = hn::Add(rows[r].v[2], rows[r].v[3]);
+    COLIBRI_UNROLL for (std::size_t i = 0; i < 2; ++i) {
+        const auto all = SumOfFour(d, rows[0].v[i], rows[1].v[i], rows[2].v[i], rows[3].v[i]);
+        runs[2 * i] = hn::LowerHalf(Words4Tag(), all);
+        runs[2 * i + 1] = hn::UpperHalf(Words4Tag(), all);
     }
-    first = SumOfFour(d, low[0], low[1], low[2], low[3]);
-    second = SumOfFour(d, high[0], high[1], high[2], high[3]);
-#endif
-}
-
-/// Four rows' sums over all 64 products.
-COLIBRI_KERNEL Words4 SumAll(const Words64 (&rows)[4]) {
-    WordVec one[4];
-    COLIBRI_UNROLL for (std::size_t r = 0; r < 4; ++r) {
-        one[r] = rows[r].v[0];
-        COLIBRI_UNROLL for (std::size_t i = 1; i < kByteParts; ++i) one[r] = hn::Add(one[r], rows[r].v[i]);
+#else
+    COLIBRI_UNROLL for (std::size_t i = 0; i < 4; ++i) {
+        runs[i] = SumOfFour(d, rows[0].v[i], rows[1].v[i], rows[2].v[i], rows[3].v[i]);
     }
-    const auto all = SumOfFour(WordTag(), one[0], one[1], one[2], one[3]);
-#if HWY_MAX_BYTES >= 64
-    const hn::CappedTag<std::int32_t, 8> d8;
-    return AddHalves(hn::Add(hn::LowerHalf(d8, all), hn::UpperHalf(d8, all)));
-#elif HWY_MAX_BYTES == 32
-    return AddHalves(all);
-#else
-    return all;
 #endif
-}
-
-/// Sixteen 8-bit factors (scales or minimums, one for 16 weights each) spread to the lanes that they multiply in chunk kChunk of
-/// 64 weights: signed words with VNNI, else signed shorts for pair sums.
-struct Factors {
-    COLIBRI_KERNEL Factors() {}
-#if COLIBRI_VNNI || !HWY_ARCH_X86
-    WordVec v[kByteParts];
-#else
-    ShortVec v[kByteParts];
-#endif
-};
-#if COLIBRI_VNNI || !HWY_ARCH_X86
-using FactorTag = WordTag;
-inline constexpr std::size_t kFactorBytes = 4;
-#else
-using FactorTag = ShortTag;
-inline constexpr std::size_t kFactorBytes = 2;
-#endif
-/// For every chunk: which factor goes to the top byte of a lane; zeros below, an arithmetic shift brings it down.
-struct SpreadTable {
-    alignas(64) std::uint8_t index[4][64];
-};
-constexpr SpreadTable MakeSpreadTable() {
-    SpreadTable t{};
-    for (std::size_t chunk = 0; chunk < 4; ++chunk) {
-        for (std::size_t b = 0; b < 64; ++b) {
-            const bool top = b % kFactorBytes == kFactorBytes - 1;
-            t.index[chunk][b] = top ? static_cast<std::uint8_t>(4 * chunk + b / 16) : std::uint8_t{0x80};
-        }
-    }
-    return t;
-}
-inline constexpr SpreadTable kSpread = MakeSpreadTable();
-
-template <std::size_t kChunk>
-COLIBRI_KERNEL Factors SpreadFactors(hn::Vec<Tag16> factors) {
-#if HWY_MAX_BYTES >= 64
-    const ByteVec table{_mm512_broadcast_i32x4(factors.raw)};
-#elif HWY_MAX_BYTES == 32
-    const ByteVec table{_mm256_broadcastsi128_si256(factors.raw)};
-#else
-    const ByteVec table = factors;
-#endif
-    Factors r;
-    COLIBRI_EACH {
-        const auto placed = hn::TableLookupBytesOr0(table, hn::Load(ByteTag(), kSpread.index[kChunk] + i * kBytes));
-        r.v[i] = hn::ShiftRight<static_cast<int>(8 * (kFactorBytes - 1))>(hn::BitCast(FactorTag(), placed));
-    }
-    return r;
-}
-
-/// acc + w * y * factor over 64 weights.
-template <bool kSigned>
-COLIBRI_KERNEL Words64 ScaledDot(Words64 acc, Bytes64 w, Bytes64 y, Factors f) {
-    COLIBRI_EACH {
-#if COLIBRI_VNNI || !HWY_ARCH_X86
-        acc.v[i] = hn::Add(acc.v[i], hn::Mul(Dot<kSigned>(ZeroWords(), w.v[i], y.v[i]), f.v[i]));
-#else
-        if constexpr (kSigned) acc.v[i] = AddPairs(acc.v[i], PairsSigned(w.v[i], y.v[i]), f.v[i]);
-        else acc.v[i] = AddPairs(acc.v[i], PairsUnsigned(w.v[i], y.v[i]), f.v[i]);
-#endif
-    }
-    return acc;
-}
-
-/// Four partial sums of factors[i] * sums[i], i < 16, the factors signed.
-COLIBRI_KERNEL Words4 DotSums(hn::Vec<Tag16> factors, const std::int16_t* sums) {
-    const hn::CappedTag<std::int16_t, 8> d16;
-    const hn::CappedTag<std::int8_t, 8> d8;
-    const auto bytes = hn::BitCast(hn::CappedTag<std::int8_t, 16>(), factors);
-    const auto low = hn::PromoteTo(d16, hn::LowerHalf(d8, bytes));
-    const auto high = hn::PromoteTo(d16, hn::UpperHalf(d8, bytes));
-    auto rest = hn::Zero(Words4Tag());
-    auto sum = hn::ReorderWidenMulAccumulate(Words4Tag(), low, hn::LoadU(d16, sums), hn::Zero(Words4Tag()), rest);
-    sum = hn::ReorderWidenMulAccumulate(Words4Tag(), high, hn::LoadU(d16, sums + 8), sum, rest);
-    return hn::Add(sum, rest);
 }
 
 /// Four half floats, the first in the lowest bits, as floats.

@@ -7,33 +7,32 @@
 #include <string_view>
 
 #include "colibri/gguf/tensor_type.hpp"
+#include "colibri/quant/activation.hpp"
 #include "colibri/simd/config.hpp"
 #include "colibri/simd/cpu.hpp"
 
 namespace colibri::simd {
 inline namespace COLIBRI_SIMD_ABI {
 
-/// What a product kernel works on: rows of weights in the file's layout times columns of activations.
+/// Which columns of a product have a residual in a group of 32 values.
+struct residual_lists {
+    const std::uint32_t* entries = nullptr;  ///< of group g: entries[g * stride .. + counts[g]), positions among the product's columns
+    std::size_t stride = 0;
+    const std::uint32_t* counts = nullptr;
+};
+
+/// What a product kernel works on: rows of weights times columns of activations.
 struct product_arguments {
-    const std::byte* weights = nullptr;  ///< row 0
-    std::size_t row_bytes = 0;
+    const std::byte* weights = nullptr;  ///< row 0, or panel 0
+    std::size_t row_bytes = 0;           ///< between rows, or between panels of 16 rows
     std::size_t k = 0;                   ///< weights in a row, whole blocks
     const std::uint32_t* columns = nullptr;  ///< which columns, or null: 0, 1, ...
     std::size_t column_count = 0;
 
     const float* x = nullptr;            ///< F32 activations: float formats only
     std::size_t x_stride = 0;            ///< floats between columns
-    const std::int8_t* codes = nullptr;  ///< quantised activations (see quant/activation.hpp): all other formats
-    std::size_t code_stride = 0;
-    const float* scales = nullptr;
-    std::size_t scale_stride = 0;
-    const std::int16_t* sums = nullptr;
-    std::size_t sum_stride = 0;
-    const std::int8_t* residual_codes = nullptr;  ///< the residual plane, with the strides of the first one
-    const float* residual_scales = nullptr;
-    const std::int16_t* residual_sums = nullptr;
-    const std::uint8_t* flags = nullptr;  ///< which groups have a residual: a byte per 256 weights
-    std::size_t flag_stride = 0;
+    quant::activation_matrix activations;  ///< quantised activations: all other formats
+    residual_lists residuals;            ///< filled in for several columns
 
     float* out = nullptr;                ///< out[j * out_stride + r] for the j-th of the columns and row r
     std::size_t out_stride = 0;
@@ -59,21 +58,19 @@ inline constexpr std::size_t kv_slots = 5;       ///< f32, f16, bf16, q8_0, q4_0
 /// Entry points of one target. All noexcept by contract; none allocates.
 struct kernel_table {
     using product_fn = void (*)(const product_arguments&, std::size_t row_begin, std::size_t row_end);
-    using quantise_fn = void (*)(const float* x, std::size_t k, std::int8_t* codes, float* scales, std::int16_t* sums);
-    using residual_fn = void (*)(const float* x, std::size_t k, const std::int8_t* codes, const float* scales,
-                                 std::int8_t* residual_codes, float* residual_scales, std::int16_t* residual_sums,
-                                 std::uint8_t* flags);
+    using quantise_fn = void (*)(const float* x, std::size_t k, const quant::activation_planes& out);
+    using residual_fn = void (*)(const float* x, std::size_t k, const quant::activation_planes& plane,
+                                 const quant::activation_planes& residual, std::uint8_t* flags);
     using scores_fn = void (*)(const head_rows& keys, const float* queries, std::size_t query_stride, std::size_t heads,
                                float scale, float* scores, std::size_t score_stride);
     using accumulate_fn = void (*)(const head_rows& values, const float* weights, std::size_t weight_stride, std::size_t heads,
                                    float* out, std::size_t out_stride);
     using store_fn = void (*)(const float* in, std::byte* out, std::size_t n);
 
-    product_fn product[format_slots];
-    quantise_fn quantise_32;
-    quantise_fn quantise_256;
-    residual_fn residuals_32;
-    residual_fn residuals_256;
+    product_fn product[format_slots];        ///< weights in the file's layout; any rows
+    product_fn panel_product[format_slots];  ///< weights in panels; rows from a multiple of 16 on; null for float formats
+    quantise_fn quantise;
+    residual_fn residuals;
 
     void (*rms_norm)(const float* x, const float* weight, float* out, std::size_t n, float epsilon);
     void (*softmax)(const float* x, float* out, std::size_t n);

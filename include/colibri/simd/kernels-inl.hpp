@@ -64,6 +64,7 @@ using namespace COLIBRI_BASE_TARGET;
 #include "colibri/simd/integers-inl.hpp"
 #include "colibri/simd/codes-inl.hpp"
 #include "colibri/simd/gemv-inl.hpp"
+#include "colibri/simd/panels-inl.hpp"
 #include "colibri/simd/gemm-inl.hpp"
 #endif
 #include "colibri/simd/table-inl.hpp"

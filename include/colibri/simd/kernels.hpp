@@ -8,6 +8,8 @@
 #include "colibri/core/half.hpp"
 #include "colibri/quant/activation.hpp"
 #include "colibri/quant/format_list.hpp"
+#include "colibri/quant/panel.hpp"
+#include "colibri/quant/run.hpp"
 #include "colibri/simd/config.hpp"
 #include "colibri/simd/kernel_table.hpp"
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -21,14 +22,14 @@
 namespace colibri::simd {
 inline namespace COLIBRI_SIMD_ABI {
 
-/// Columns of F32 activations and, once a product wanted them, their quantised forms. Reused for one group of products after the
+/// Columns of F32 activations and, once a product wanted it, their quantised form. Reused for one group of products after the
 /// other. Not thread-safe. Move-only.
 class activations {
 public:
     /// Nothing fits until `make`'s result is assigned.
     activations() = default;
 
-    /// Room for columns x k values in all forms; allocates here and never again. Errors: out_of_memory, overflow.
+    /// Room for columns x k values; allocates here and never again. Errors: out_of_memory, overflow.
     [[nodiscard]] static result<activations> make(std::size_t max_columns, std::size_t max_k);
 
     /// Refers to `columns` columns of k floats, column c at x + c * stride; forgets what was quantised before. The floats must not
@@ -38,7 +39,7 @@ public:
         columns_ = columns;
         k_ = k;
         stride_ = stride;
-        has_32_ = has_256_ = false;
+        quantised_ = all_listed_ = false;
     }
 
     [[nodiscard]] std::size_t columns() const noexcept { return columns_; }
@@ -48,47 +49,33 @@ public:
     [[nodiscard]] std::size_t max_columns() const noexcept { return max_columns_; }
     [[nodiscard]] std::size_t max_k() const noexcept { return max_k_; }
 
-    /// Bytes of memory for the quantised forms.
-    [[nodiscard]] std::size_t bytes() const noexcept { return memory_32_.size() + memory_256_.size(); }
+    /// Bytes of memory for the quantised form.
+    [[nodiscard]] std::size_t bytes() const noexcept { return memory_.size() + entries_.size() + counts_.size(); }
 
-    /// Quantises all columns in the form that weights of `type` want, unless that is done already. Products call it.
+    /// Quantises all columns if weights of `type` want that, unless it is done already. Products call it.
     void prepare(dtype type, thread_pool& pool) noexcept;
+
+    /// Lists, for every group of 32 values, those of `columns` (all of them if that has no data) that have a residual there, unless
+    /// the last call was for the same columns. Products of several columns call it, after `prepare`.
+    void list_residuals(std::span<const std::uint32_t> columns, thread_pool& pool) noexcept;
 
     /// Fills in the fields of a kernel's arguments that describe the activations for weights of `type`, which are prepared.
     void describe(dtype type, product_arguments& arguments) const noexcept;
 
 private:
-    template <std::size_t Group>
-    void quantise(quant::activation_matrix<Group>& matrix, std::byte* memory, kernel_table::quantise_fn kernel,
-                  kernel_table::residual_fn residuals, thread_pool& pool) noexcept;
-
-    template <std::size_t Group>
-    static void describe(const quant::activation_matrix<Group>& matrix, product_arguments& arguments) noexcept {
-        arguments.codes = matrix.codes;
-        arguments.code_stride = matrix.code_stride(matrix.k);
-        arguments.scales = matrix.scales;
-        arguments.scale_stride = matrix.k / Group;
-        arguments.sums = matrix.sums;
-        arguments.sum_stride = matrix.k / matrix.run;
-        arguments.residual_codes = matrix.residual_codes;
-        arguments.residual_scales = matrix.residual_scales;
-        arguments.residual_sums = matrix.residual_sums;
-        arguments.flags = matrix.flags;
-        arguments.flag_stride = matrix.flag_stride(matrix.k);
-    }
-
     const float* x_ = nullptr;
     std::size_t columns_ = 0;
     std::size_t k_ = 0;
     std::size_t stride_ = 0;
     std::size_t max_columns_ = 0;
     std::size_t max_k_ = 0;
-    bool has_32_ = false;
-    bool has_256_ = false;
-    quant::activation_matrix<32> matrix_32_;
-    quant::activation_matrix<256> matrix_256_;
-    aligned_buffer memory_32_;
-    aligned_buffer memory_256_;
+    bool quantised_ = false;
+    bool all_listed_ = false;  ///< the lists are those of all columns
+    quant::activation_matrix matrix_;
+    residual_lists lists_;
+    aligned_buffer memory_;
+    aligned_buffer entries_;
+    aligned_buffer counts_;
 };
 
 /// One matrix of a group of products that share their activations.
@@ -123,16 +110,14 @@ template <class... Formats>
     return slot;
 }
 
-/// Activation group of products with weights of `type`: 1 (F32 activations), 32 or 256.
+/// Whether products with weights of `type` take quantised activations.
 template <class... Formats>
-[[nodiscard]] constexpr std::size_t group_in(quant::format_list<Formats...>, dtype type) noexcept {
-    std::size_t group = 1;
-    ((Formats::type == type ? void(group = Formats::block_size) : void()), ...);
-    return group;
+[[nodiscard]] constexpr bool quantised_in(quant::format_list<Formats...>, dtype type) noexcept {
+    return ((Formats::type == type && Formats::block_size != 1) || ...);
 }
 
 [[nodiscard]] constexpr std::size_t format_slot(dtype type) noexcept { return slot_in(quant::weight_formats{}, type); }
-[[nodiscard]] constexpr std::size_t group_of(dtype type) noexcept { return group_in(quant::weight_formats{}, type); }
+[[nodiscard]] constexpr bool wants_codes(dtype type) noexcept { return quantised_in(quant::weight_formats{}, type); }
 
 static_assert(quant::weight_formats::size == format_slots);
 
@@ -153,15 +138,17 @@ inline void run_tiles(std::span<const product_job> jobs, const activations& x, s
         if (from < to) {
             product_arguments arguments;
             arguments.weights = job.w.data();
-            arguments.row_bytes = job.w.row_bytes();
+            const bool panels = job.w.layout() == layout::panels;
+            arguments.row_bytes = panels ? job.w.panel_bytes() : job.w.row_bytes();
             arguments.k = x.k();
             arguments.columns = columns.data();
             arguments.column_count = columns.data() != nullptr ? columns.size() : x.columns();
             arguments.out = job.out;
             arguments.out_stride = job.out_stride;
             x.describe(job.w.type(), arguments);
-            table.product[format_slot(job.w.type())](arguments, (from - first) * tile_rows,
-                                                     std::min(rows, (to - first) * tile_rows));
+            const auto& kernels_of_layout = panels ? table.panel_product : table.product;
+            kernels_of_layout[format_slot(job.w.type())](arguments, (from - first) * tile_rows,
+                                                         std::min(rows, (to - first) * tile_rows));
         }
         first += tiles;
     }
@@ -174,6 +161,7 @@ inline void run(std::span<const product_job> jobs, activations& x, std::span<con
         x.prepare(job.w.type(), pool);
         tiles += (job.w.rows() + tile_rows - 1) / tile_rows;
     }
+    if (columns.data() != nullptr ? columns.size() > 1 : x.columns() > 1) x.list_residuals(columns, pool);
     const activations& ready = x;
     pool.for_chunks(tiles, tiles_per_chunk, [&](std::size_t begin, std::size_t end, unsigned) {
         run_tiles(jobs, ready, columns, begin, end);
@@ -191,61 +179,76 @@ inline result<activations> activations::make(std::size_t max_columns, std::size_
     activations out;
     out.max_columns_ = max_columns;
     out.max_k_ = max_k;
-    auto memory_32 = aligned_buffer::allocate(quant::activation_matrix<32>::bytes(*k, max_columns));
-    if (!memory_32) return std::move(memory_32).error();
-    auto memory_256 = aligned_buffer::allocate(quant::activation_matrix<256>::bytes(*k, max_columns));
-    if (!memory_256) return std::move(memory_256).error();
-    out.memory_32_ = *std::move(memory_32);
-    out.memory_256_ = *std::move(memory_256);
+    const std::size_t groups = *k / quant::activation_group;
+    auto memory = aligned_buffer::allocate(quant::activation_matrix::bytes(*k, max_columns));
+    if (!memory) return std::move(memory).error();
+    auto entries = aligned_buffer::allocate(groups * max_columns * sizeof(std::uint32_t));
+    if (!entries) return std::move(entries).error();
+    auto counts = aligned_buffer::allocate(groups * sizeof(std::uint32_t));
+    if (!counts) return std::move(counts).error();
+    out.memory_ = *std::move(memory);
+    out.entries_ = *std::move(entries);
+    out.counts_ = *std::move(counts);
     return out;
 }
 
-template <std::size_t Group>
-void activations::quantise(quant::activation_matrix<Group>& matrix, std::byte* memory, kernel_table::quantise_fn kernel,
-                           kernel_table::residual_fn residuals, thread_pool& pool) noexcept {
-    matrix = quant::activation_matrix<Group>::over(memory, k_, columns_);
+inline void activations::prepare(dtype type, thread_pool& pool) noexcept {
+    if (!detail::wants_codes(type) || quantised_) return;
+    quantised_ = true;
+    matrix_ = quant::activation_matrix::over(memory_.data(), k_, columns_);
+    const auto& table = detail::kernels();
     // Pieces of at most 1024 values, so that one long column is shared too; the last piece of a column pads its codes.
     constexpr std::size_t piece = 1024;
     const std::size_t pieces = (k_ + piece - 1) / piece;
     pool.for_chunks(columns_ * pieces, 4, [&](std::size_t begin, std::size_t end, unsigned) {
         for (std::size_t i = begin; i < end; ++i) {
-            const std::size_t column = i / pieces;
+            const std::size_t c = i / pieces;
             const std::size_t from = i % pieces * piece;
             const std::size_t n = std::min(piece, k_ - from);
-            kernel(x_ + column * stride_ + from, n, matrix.column_codes(column) + from,
-                   matrix.column_scales(column) + from / Group, matrix.column_sums(column) + from / matrix.run);
-            if (from + n == k_) std::fill(matrix.column_codes(column) + k_, matrix.column_codes(column) + matrix.code_stride(k_), std::int8_t{0});
+            const auto plane = matrix_.plane.column(matrix_.stride, c);
+            table.quantise(x_ + c * stride_ + from, n, plane.from(from));
+            if (from + n == k_) std::fill(plane.codes + k_, plane.codes + matrix_.stride.codes, std::int8_t{0});
         }
     });
     // Residuals come when all scales of a column are known.
-    pool.for_chunks(columns_, 1, [&](std::size_t begin, std::size_t end, unsigned) {
+    pool.for_chunks(columns_, 4, [&](std::size_t begin, std::size_t end, unsigned) {
         for (std::size_t c = begin; c < end; ++c) {
-            const std::size_t first_code = c * matrix.code_stride(k_);
-            residuals(x_ + c * stride_, k_, matrix.column_codes(c), matrix.column_scales(c), matrix.residual_codes + first_code,
-                      matrix.residual_scales + c * (k_ / Group), matrix.residual_sums + c * (k_ / matrix.run),
-                      matrix.column_flags(c));
+            table.residuals(x_ + c * stride_, k_, matrix_.plane.column(matrix_.stride, c), matrix_.residual.column(matrix_.stride, c),
+                            matrix_.column_flags(c));
         }
     });
 }
 
-inline void activations::prepare(dtype type, thread_pool& pool) noexcept {
-    const std::size_t group = detail::group_of(type);
-    if (group == 32 && !has_32_) {
-        quantise(matrix_32_, memory_32_.data(), detail::kernels().quantise_32, detail::kernels().residuals_32, pool);
-        has_32_ = true;
-    } else if (group == 256 && !has_256_) {
-        quantise(matrix_256_, memory_256_.data(), detail::kernels().quantise_256, detail::kernels().residuals_256, pool);
-        has_256_ = true;
-    }
+inline void activations::list_residuals(std::span<const std::uint32_t> columns, thread_pool& pool) noexcept {
+    const bool all = columns.data() == nullptr;
+    if (!quantised_ || (all && all_listed_)) return;
+    all_listed_ = all;
+    const std::size_t count = all ? columns_ : columns.size();
+    const std::size_t groups = k_ / quant::activation_group;
+    auto* entries = entries_.as<std::uint32_t>().data();
+    auto* counts = counts_.as<std::uint32_t>().data();
+    const std::size_t stride = max_columns_;
+    lists_ = {entries, stride, counts};
+    pool.for_chunks((groups + 7) / 8, 4, [&](std::size_t begin, std::size_t end, unsigned) {
+        std::fill(counts + begin * 8, counts + std::min(end * 8, groups), 0u);
+        for (std::size_t i = begin; i < end; ++i) {
+            for (std::size_t j = 0; j < count; ++j) {
+                for (unsigned flags = matrix_.column_flags(all ? j : columns[j])[i]; flags != 0; flags &= flags - 1) {
+                    const std::size_t g = i * 8 + static_cast<std::size_t>(std::countr_zero(flags));
+                    entries[g * stride + counts[g]++] = static_cast<std::uint32_t>(j);
+                }
+            }
+        }
+    });
 }
 
 inline void activations::describe(dtype type, product_arguments& arguments) const noexcept {
-    switch (detail::group_of(type)) {
-        case 32: describe(matrix_32_, arguments); break;
-        case 256: describe(matrix_256_, arguments); break;
-        default:
-            arguments.x = x_;
-            arguments.x_stride = stride_;
+    if (detail::wants_codes(type)) {
+        arguments.activations = matrix_;
+        arguments.residuals = lists_;
+    } else {
+        arguments.x = x_;
+        arguments.x_stride = stride_;
     }
 }
 

@@ -8,15 +8,21 @@ constexpr kernel_table::product_fn ProductOf() {
     else return &CodeProduct<Format>;
 }
 
+template <class Format>
+constexpr kernel_table::product_fn PanelProductOf() {
+    if constexpr (Format::block_size == 1) return nullptr;
+    else return &PanelProduct<Format>;
+}
+
 template <class... Formats>
 constexpr kernel_table MakeTable(quant::format_list<Formats...>) {
     kernel_table t{};
     std::size_t slot = 0;
     ((t.product[slot++] = ProductOf<Formats>()), ...);
-    t.quantise_32 = &Quantise<32>;
-    t.quantise_256 = &Quantise<256>;
-    t.residuals_32 = &Residuals<32>;
-    t.residuals_256 = &Residuals<256>;
+    slot = 0;
+    ((t.panel_product[slot++] = PanelProductOf<Formats>()), ...);
+    t.quantise = &Quantise;
+    t.residuals = &Residuals;
     t.rms_norm = &RmsNorm;
     t.softmax = &Softmax;
     t.rope_interleaved = &RopeInterleaved;
