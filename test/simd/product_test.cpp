@@ -271,7 +271,6 @@ TEST_CASE("activations are quantised to the bytes of the scalar reference") {
             auto got = simd::activations::make(3, k).value();
             got.assign(x.data(), 3, k, k);
             got.prepare(dtype::q4_0, pool);
-            got.list_residuals({}, pool);
             simd::product_arguments a;
             got.describe(dtype::q4_0, a);
             for (std::size_t c = 0; c < 3; ++c) {
@@ -287,9 +286,6 @@ TEST_CASE("activations are quantised to the bytes of the scalar reference") {
                 for (std::size_t i = k; i < want.stride.codes; ++i) CHECK(column.plane.codes[i] == 0);
                 REQUIRE(std::memcmp(column.flags, wanted.flags, want.stride.flags) == 0);
                 for (std::size_t g = 0; g < k / 32; ++g) {
-                    const std::uint32_t* listed = a.residuals.entries + g * a.residuals.stride;
-                    const auto times = std::count(listed, listed + a.residuals.counts[g], static_cast<std::uint32_t>(c));
-                    CHECK(times == (wanted.has_residual(g) ? 1 : 0));
                     if (!wanted.has_residual(g)) continue;
                     ++residuals;
                     CHECK(same(column.residual, wanted.residual, g, 1));

@@ -3,15 +3,13 @@
 
 /// Rows unpacked together, in panels of 16: one row for each word of 64 bytes.
 inline constexpr std::size_t kGroupPanels = kByteParts == 1 ? 2 : 1;
-/// Vectors of rows, and columns, whose sums are kept in registers together.
-inline constexpr std::size_t kTileVectors = 2;
-inline constexpr std::size_t kTileColumns = kByteParts == 1 ? 6 : HWY_ARCH_ARM ? 4 : kByteParts == 2 ? 3 : 2;
 
 /// 256 columns of a group of rows, unpacked.
 struct PanelScratch {
     alignas(64) std::uint8_t codes[64][kGroupPanels * 64];  ///< [k / 4][row][k % 4]
     alignas(64) float scale[16][kGroupPanels * 16];         ///< of each run of 16 or 32
     alignas(64) float minimum[16][kGroupPanels * 16];
+    alignas(64) float unused[kTileVectors * kLanes];        ///< results of columns that fill up a tile
 };
 
 /// How a tile is computed: everything about a format that its inner loop depends on.
@@ -32,18 +30,19 @@ using TileKindOf = TileKind<quant::scale_run<Format>, Codes<Format>::max_code ==
 /// What a tile needs besides the panels.
 struct TileArguments {
     const product_arguments* product;
-    std::size_t row;    ///< first row of the group
-    std::size_t chunk;  ///< which 256 weights
-    std::size_t first;  ///< groups of 32 in this chunk, from first to before end
-    std::size_t end;
-    int zero;           ///< zero point of the unsigned codes
-    bool residual;      ///< multiply the residuals
+    std::size_t row;     ///< first row of the rows' group
+    std::size_t first;   ///< first group of 32 columns within the chunk
+    std::size_t groups;  ///< number of them, as many as the packed tiles have
+    int zero;            ///< zero point of the unsigned codes
+    bool begins;         ///< results start at zero, not at what is there
 };
 
-/// Integer sums of one run: t[v][c] = start + dot.
+COLIBRI_KERNEL ByteVec SpreadWord(const std::int32_t* word) { return hn::BitCast(ByteTag(), hn::Set(WordTag(), *word)); }
+
+/// Integer sums of one run: t[v][c] = start[c] + dot.
 template <class Kind, std::size_t kVectors, std::size_t kColumns>
-COLIBRI_KERNEL void DotRun(const std::uint8_t* panel, std::size_t panel_stride, const std::int8_t* const (&codes)[kColumns],
-                           const std::int32_t (&start)[kColumns], WordVec (&t)[kVectors][kColumns]) {
+COLIBRI_KERNEL void DotRun(const std::uint8_t* panel, const std::int32_t* quads, const std::int32_t* start,
+                           WordVec (&t)[kVectors][kColumns]) {
     COLIBRI_UNROLL for (std::size_t c = 0; c < kColumns; ++c) {
         COLIBRI_UNROLL for (std::size_t v = 0; v < kVectors; ++v) t[v][c] = hn::Set(WordTag(), start[c]);
     }
@@ -51,12 +50,12 @@ COLIBRI_KERNEL void DotRun(const std::uint8_t* panel, std::size_t panel_stride, 
         ByteVec w[kVectors][Kind::adds];
         COLIBRI_UNROLL for (std::size_t v = 0; v < kVectors; ++v) {
             COLIBRI_UNROLL for (std::size_t i = 0; i < Kind::adds; ++i) {
-                w[v][i] = hn::Load(ByteTag(), panel + (q + i) * panel_stride + v * kBytes);
+                w[v][i] = hn::Load(ByteTag(), panel + (q + i) * kGroupPanels * 64 + v * kBytes);
             }
         }
         COLIBRI_UNROLL for (std::size_t c = 0; c < kColumns; ++c) {
             ByteVec y[Kind::adds];
-            COLIBRI_UNROLL for (std::size_t i = 0; i < Kind::adds; ++i) y[i] = SpreadQuad(codes[c] + (q + i) * 4);
+            COLIBRI_UNROLL for (std::size_t i = 0; i < Kind::adds; ++i) y[i] = SpreadWord(quads + (q + i) * kColumns + c);
             COLIBRI_UNROLL for (std::size_t v = 0; v < kVectors; ++v) {
                 t[v][c] = DotSeveral<Kind::is_signed, Kind::adds>(t[v][c], w[v], y);
             }
@@ -75,55 +74,56 @@ COLIBRI_KERNEL FloatVec FmaVec(FloatVec a, FloatVec b, FloatVec acc) {
 #endif
 }
 
-/// Adds groups of one chunk of kVectors vectors of rows, from vector `first`, times columns to the results. A chunk's residuals
-/// come after all its codes, so they are a pass of their own.
+/// Adds groups of one chunk of kVectors vectors of rows, from vector `first`, times the columns of a packed tile to the results.
 template <class Kind, std::size_t kVectors, std::size_t kColumns>
-COLIBRI_KERNEL void Tile(const PanelScratch& s, const TileArguments& a, std::size_t first, const std::uint32_t* js) {
+COLIBRI_KERNEL void Tile(PanelScratch& s, const TileArguments& a, std::size_t first, const std::int32_t* words) {
     constexpr std::size_t runs = 32 / Kind::run;  // in a group of 32
+    const PackedTile<kColumns> tile{words, a.groups};
     const std::size_t lane = first * kLanes;
-    const std::int8_t* codes[kColumns];
-    const float* scales[kColumns];
-    const float* weighted[kColumns];
-    const std::int16_t* sums[kColumns];
     float* out[kColumns];
     FloatVec acc[kVectors][kColumns];
-    const auto& planes = a.residual ? a.product->activations.residual : a.product->activations.plane;
     COLIBRI_UNROLL for (std::size_t c = 0; c < kColumns; ++c) {
-        const activation_plane y = From(PlaneAt(planes, *a.product, js[c]), a.chunk * 256);
-        codes[c] = y.codes + a.first * 32;
-        scales[c] = y.scales;
-        weighted[c] = y.weighted;
-        sums[c] = y.sums;
-        out[c] = a.product->out + js[c] * a.product->out_stride + a.row + lane;
+        const std::int32_t j = tile.Columns()[c];
+        out[c] = j < 0 ? s.unused : a.product->out + static_cast<std::size_t>(j) * a.product->out_stride + a.row + lane;
         COLIBRI_UNROLL for (std::size_t v = 0; v < kVectors; ++v) {
-            if (a.chunk == 0 && !a.residual) acc[v][c] = hn::Zero(FloatTag());
-            else acc[v][c] = hn::LoadU(FloatTag(), out[c] + v * kLanes);
+            acc[v][c] = a.begins ? hn::Zero(FloatTag()) : hn::LoadU(FloatTag(), out[c] + v * kLanes);
         }
     }
-    const std::uint8_t* panel = s.codes[0] + first * kBytes;
-    for (std::size_t g = a.first; g < a.end; ++g) {
+    // What the zero point of the codes adds too much, for all runs and columns at once.
+    alignas(64) std::int32_t start[round_up<std::size_t>(8 * runs * kColumns, 16)];
+    const std::int32_t* sums = runs == 1 ? tile.Sums() : tile.HalfSums();
+    const auto zero = hn::Set(WordTag(), -a.zero);
+    for (std::size_t i = 0; i < a.groups * runs * kColumns; i += kLanes) {
+        hn::Store(hn::Mul(hn::LoadU(WordTag(), sums + i), zero), WordTag(), start + i);
+    }
+    const std::uint8_t* panel = s.codes[a.first * 8] + first * kBytes;
+    const float* scale = s.scale[a.first * runs] + lane;
+    const float* minimum = s.minimum[a.first * runs] + lane;
+    const std::int32_t* quads = tile.words;
+    for (std::size_t g = 0; g < a.groups; ++g) {
         COLIBRI_UNROLL for (std::size_t half = 0; half < runs; ++half) {
             const std::size_t j = g * runs + half;
-            std::int32_t start[kColumns];
-            COLIBRI_UNROLL for (std::size_t c = 0; c < kColumns; ++c) {
-                start[c] = -a.zero * (runs == 1 ? sums[c][2 * g] + sums[c][2 * g + 1] : sums[c][j]);
-            }
             WordVec t[kVectors][kColumns];
-            DotRun<Kind, kVectors, kColumns>(panel + j * (Kind::run / 4) * kGroupPanels * 64, kGroupPanels * 64, codes, start, t);
+            DotRun<Kind, kVectors, kColumns>(panel, quads, start + j * kColumns, t);
+            panel += Kind::run / 4 * kGroupPanels * 64;
+            quads += Kind::run / 4 * kColumns;
             COLIBRI_UNROLL for (std::size_t c = 0; c < kColumns; ++c) {
-                const auto y = hn::Set(FloatTag(), scales[c][g]);
+                const auto y = hn::Set(FloatTag(), tile.Scales()[g * kColumns + c]);
                 COLIBRI_UNROLL for (std::size_t v = 0; v < kVectors; ++v) {
-                    const auto factor = hn::Mul(hn::Load(FloatTag(), s.scale[j] + lane + v * kLanes), y);  // a factor: can't be fused
+                    const auto factor = hn::Mul(hn::Load(FloatTag(), scale + v * kLanes), y);  // a factor: can't be fused
                     acc[v][c] = FmaVec(hn::ConvertTo(FloatTag(), t[v][c]), factor, acc[v][c]);
                 }
                 if constexpr (Kind::minimums) {
-                    const auto sum = hn::Set(FloatTag(), runs == 1 ? weighted[c][g] : scales[c][g] * static_cast<float>(sums[c][j]));
+                    const float weighted = runs == 1 ? tile.Weighted()[g * kColumns + c]
+                                                     : tile.Scales()[g * kColumns + c] *
+                                                           static_cast<float>(tile.HalfSums()[j * kColumns + c]);
                     COLIBRI_UNROLL for (std::size_t v = 0; v < kVectors; ++v) {
-                        acc[v][c] = FmaVec(hn::Load(FloatTag(), s.minimum[j] + lane + v * kLanes), sum, acc[v][c]);
+                        acc[v][c] = FmaVec(hn::Load(FloatTag(), minimum + v * kLanes), hn::Set(FloatTag(), weighted), acc[v][c]);
                     }
                 }
-                codes[c] += Kind::run;
             }
+            scale += kGroupPanels * 16;
+            minimum += kGroupPanels * 16;
         }
     }
     COLIBRI_UNROLL for (std::size_t c = 0; c < kColumns; ++c) {
@@ -131,42 +131,41 @@ COLIBRI_KERNEL void Tile(const PanelScratch& s, const TileArguments& a, std::siz
     }
 }
 
-/// The tiles of `count` columns of all rows of the group.
+/// A packed tile times all rows of the group.
 template <class Kind, std::size_t kColumns>
-COLIBRI_KERNEL void Tiles(const PanelScratch& s, const TileArguments& a, const std::uint32_t* js) {
-    for (std::size_t v = 0; v < kGroupPanels * kByteParts; v += kTileVectors) Tile<Kind, kTileVectors, kColumns>(s, a, v, js);
+COLIBRI_KERNEL void Tiles(PanelScratch& s, const TileArguments& a, const std::int32_t* words) {
+    for (std::size_t v = 0; v < kGroupPanels * kByteParts; v += kTileVectors) Tile<Kind, kTileVectors, kColumns>(s, a, v, words);
 }
 
+/// `count` packed columns times all rows of the group.
 template <class Kind>
-COLIBRI_KERNEL void ListedColumns(const PanelScratch& s, const TileArguments& a, const std::uint32_t* js, std::size_t count) {
-    std::size_t done = 0;
-    for (; done + kTileColumns <= count; done += kTileColumns) Tiles<Kind, kTileColumns>(s, a, js + done);
-    if constexpr (kTileColumns > 3) {
-        for (; done + 2 <= count; done += 2) Tiles<Kind, 2>(s, a, js + done);
+COLIBRI_KERNEL void PackedColumns(PanelScratch& s, const TileArguments& a, const std::int32_t* words, std::size_t count) {
+    for (; count >= kTileColumns; count -= kTileColumns) {
+        Tiles<Kind, kTileColumns>(s, a, words);
+        words += PackedTile<kTileColumns>::Words(a.groups);
     }
-    for (; done < count; ++done) Tiles<Kind, 1>(s, a, js + done);
+    switch (RestColumns(count)) {
+        case 0: break;
+        case 1: Tiles<Kind, 1>(s, a, words); break;
+        case 2: Tiles<Kind, 2>(s, a, words); break;
+        case 4: Tiles<Kind, kTileColumns < 4 ? 1 : 4>(s, a, words); break;
+        default: Tiles<Kind, kTileColumns>(s, a, words); break;
+    }
 }
 
 /// One chunk of a group of rows times all columns: first all of them, then for each group of 32 those that have a residual there.
 /// Not inlined: formats of one kind share it.
 template <class Kind>
-__attribute__((noinline)) HWY_ATTR void AllColumns(const PanelScratch& s, TileArguments a) {
-    constexpr std::size_t most = 240;  // whole tiles
+COLIBRI_OUTLINE void AllColumns(PanelScratch& s, TileArguments a, std::size_t chunk) {
     const product_arguments& p = *a.product;
-    for (std::size_t begin = 0; begin < p.column_count; begin += most) {
-        const std::size_t count = p.column_count - begin < most ? p.column_count - begin : most;
-        std::uint32_t js[most];
-        for (std::size_t i = 0; i < count; ++i) js[i] = static_cast<std::uint32_t>(begin + i);
-        ListedColumns<Kind>(s, a, js, count);
-    }
-    const std::size_t groups = a.end;
-    a.residual = true;
+    PackedColumns<Kind>(s, a, p.packed.words + chunk * p.packed.chunk_words, p.column_count);
+    const std::size_t groups = a.groups;
+    a.groups = 1;
+    a.begins = false;
     for (std::size_t g = 0; g < groups; ++g) {
-        const std::uint32_t listed = p.residuals.counts[a.chunk * 8 + g];
-        if (listed == 0) continue;
+        const std::size_t at = chunk * 8 + g;
         a.first = g;
-        a.end = g + 1;
-        ListedColumns<Kind>(s, a, p.residuals.entries + (a.chunk * 8 + g) * p.residuals.stride, listed);
+        PackedColumns<Kind>(s, a, p.packed.residual_words + at * p.packed.group_words, p.packed.residual_counts[at]);
     }
 }
 
@@ -287,9 +286,9 @@ COLIBRI_KERNEL void UnpackChunk(const std::uint8_t* chunk, std::size_t groups, s
     }
 }
 
-/// Rows row .. row + kGroupPanels * 16 - 1 times all columns; `kPanels`: the weights lie in panels.
+/// Rows row .. row + kGroupPanels * 16 - 1 times all columns, not inlined: it has several callers. `kPanels`: the weights lie in panels.
 template <class Format, bool kPanels>
-COLIBRI_KERNEL void GemmGroup(const product_arguments& a, std::size_t row) {
+COLIBRI_OUTLINE void GemmGroup(const product_arguments& a, std::size_t row) {
     PanelScratch s;
     for (std::size_t chunk = 0; chunk * 256 < a.k; ++chunk) {
         const std::size_t left = (a.k - chunk * 256) / 32;
@@ -302,18 +301,15 @@ COLIBRI_KERNEL void GemmGroup(const product_arguments& a, std::size_t row) {
                 UnpackRows<Format>(a, row + p * 16, chunk, groups, p, s);
             }
         }
-        AllColumns<TileKindOf<Format>>(s, TileArguments{&a, row, chunk, 0, groups, Codes<Format>::zero, false});
+        AllColumns<TileKindOf<Format>>(s, TileArguments{&a, row, 0, groups, Codes<Format>::zero, chunk == 0}, chunk);
     }
 }
-
-/// From this many columns on unpacking pays.
-inline constexpr std::size_t kGemmColumns = 4;
 
 /// Weights in the file's layout.
 template <class Format>
 COLIBRI_ENTRY void CodeProduct(const product_arguments& a, std::size_t row_begin, std::size_t row_end) {
     constexpr std::size_t group = kGroupPanels * 16;
-    if (a.column_count >= kGemmColumns && row_end - row_begin >= group) {
+    if (a.column_count >= packed_minimum && row_end - row_begin >= group) {
         std::size_t r = row_begin;
         for (; r + group <= row_end; r += group) GemmGroup<Format, false>(a, r);
         if (r < row_end) GemmGroup<Format, false>(a, row_end - group);  // some rows twice, with the same result
@@ -327,7 +323,7 @@ template <class Format>
 COLIBRI_ENTRY void PanelProduct(const product_arguments& a, std::size_t row_begin, std::size_t row_end) {
     constexpr std::size_t group = kGroupPanels * 16;
     std::size_t r = row_begin;
-    if (a.column_count >= kGemmColumns) {
+    if (a.column_count >= packed_minimum) {
         for (; r + group <= row_end; r += group) GemmGroup<Format, true>(a, r);
         if (const std::size_t whole = row_end / 16 * 16; r < whole && whole - row_begin >= group) {
             GemmGroup<Format, true>(a, whole - group);  // a panel twice, with the same result

@@ -14,12 +14,21 @@
 namespace colibri::simd {
 inline namespace COLIBRI_SIMD_ABI {
 
-/// Which columns of a product have a residual in a group of 32 values.
-struct residual_lists {
-    const std::uint32_t* entries = nullptr;  ///< of group g: entries[g * stride .. + counts[g]), positions among the product's columns
-    std::size_t stride = 0;
-    const std::uint32_t* counts = nullptr;
+/// Columns packed for a product of several: how is up to the target, see pack-inl.hpp. Memory that activations hold.
+struct packed_columns {
+    std::int32_t* words = nullptr;               ///< chunk i of 256 values of all columns at words + i * chunk_words
+    std::size_t chunk_words = 0;
+    std::int32_t* residual_words = nullptr;      ///< residuals of group g of 32 at residual_words + g * group_words
+    std::size_t group_words = 0;
+    std::uint32_t* residual_counts = nullptr;    ///< columns with a residual in group g
 };
+
+/// Words that a column takes for some groups of 32 values; at most packed_spare columns fill up the last tile.
+[[nodiscard]] constexpr std::size_t packed_words(std::size_t groups) noexcept { return 13 * groups + 1; }
+inline constexpr std::size_t packed_spare = 5;
+
+/// From this many columns on products go through packed ones.
+inline constexpr std::size_t packed_minimum = 4;
 
 /// What a product kernel works on: rows of weights times columns of activations.
 struct product_arguments {
@@ -32,7 +41,7 @@ struct product_arguments {
     const float* x = nullptr;            ///< F32 activations: float formats only
     std::size_t x_stride = 0;            ///< floats between columns
     quant::activation_matrix activations;  ///< quantised activations: all other formats
-    residual_lists residuals;            ///< filled in for several columns
+    packed_columns packed;               ///< for packed_minimum columns or more
 
     float* out = nullptr;                ///< out[j * out_stride + r] for the j-th of the columns and row r
     std::size_t out_stride = 0;
@@ -71,6 +80,7 @@ struct kernel_table {
     product_fn panel_product[format_slots];  ///< weights in panels; rows from a multiple of 16 on; null for float formats
     quantise_fn quantise;
     residual_fn residuals;
+    void (*pack)(const product_arguments&, std::size_t chunk);  ///< packs 256 values of all columns; null: nothing wants it
 
     void (*rms_norm)(const float* x, const float* weight, float* out, std::size_t n, float epsilon);
     void (*softmax)(const float* x, float* out, std::size_t n);

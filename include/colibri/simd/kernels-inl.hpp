@@ -11,6 +11,7 @@
 #else
 #define COLIBRI_ENTRY inline HWY_ATTR
 #endif
+#define COLIBRI_OUTLINE COLIBRI_ENTRY __attribute__((noinline))
 
 // Loops over registers are unrolled whatever the user's flags are: without it g++ -O2 halves the speed of a matrix product
 // (163 against 307 Gop/s on Zen 4). Under AddressSanitizer nothing is unrolled or always inlined: compiling took minutes.
@@ -65,6 +66,7 @@ using namespace COLIBRI_BASE_TARGET;
 #include "colibri/simd/codes-inl.hpp"
 #include "colibri/simd/gemv-inl.hpp"
 #include "colibri/simd/panels-inl.hpp"
+#include "colibri/simd/pack-inl.hpp"
 #include "colibri/simd/gemm-inl.hpp"
 #endif
 #include "colibri/simd/table-inl.hpp"
@@ -78,5 +80,6 @@ HWY_AFTER_NAMESPACE();
 
 #undef COLIBRI_KERNEL
 #undef COLIBRI_ENTRY
+#undef COLIBRI_OUTLINE
 #undef COLIBRI_UNROLL
 #undef COLIBRI_UNROLL_TWICE

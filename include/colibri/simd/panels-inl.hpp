@@ -196,21 +196,20 @@ COLIBRI_KERNEL activation_plane From(const activation_plane& y, std::size_t valu
 /// One panel times the j-th column.
 template <class Format>
 COLIBRI_KERNEL Floats PanelTimesColumn(const product_arguments& a, std::size_t panel, std::size_t j) {
-    const activation_plane plane = PlaneAt(a.activations.plane, a, j);
-    const activation_plane residual = PlaneAt(a.activations.residual, a, j);
+    const activation_plane planes[2] = {PlaneAt(a.activations.plane, a, j), PlaneAt(a.activations.residual, a, j)};
     const std::uint8_t* flags = a.activations.flags + ColumnOf(a, j) * a.activations.stride.flags;
     const auto* chunk = reinterpret_cast<const std::uint8_t*>(a.weights) + panel * a.row_bytes;
     Floats acc = Zero();
     for (std::size_t k = 0; k < a.k; k += 256) {
         const std::size_t n = a.k - k < 256 ? (a.k - k) / 32 : 8;
         const PanelScales<Format> scales(chunk, n);
-        const activation_plane y = From(plane, k);
-        for (std::size_t g = 0; g < n; ++g) acc = (AddPanelGroup<Format>)(acc, chunk, scales, y, g);
-        if (unsigned flagged = flags[k / 256]; flagged != 0) {
-            const activation_plane rest = From(residual, k);
-            for (; flagged != 0; flagged &= flagged - 1) {
-                acc = (AddPanelGroup<Format>)(acc, chunk, scales, rest, static_cast<std::size_t>(__builtin_ctz(flagged)));
+        unsigned wanted = (1u << n) - 1;
+        for (std::size_t p = 0; p < 2; ++p) {
+            const activation_plane y = From(planes[p], k);
+            for (; wanted != 0; wanted &= wanted - 1) {
+                acc = (AddPanelGroup<Format>)(acc, chunk, scales, y, static_cast<std::size_t>(__builtin_ctz(wanted)));
             }
+            wanted = flags[k / 256];
         }
         chunk += panel_layout<Format>::chunk_bytes(n);
     }

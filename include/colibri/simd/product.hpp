@@ -2,7 +2,6 @@
 #pragma once
 
 #include <algorithm>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -39,7 +38,7 @@ public:
         columns_ = columns;
         k_ = k;
         stride_ = stride;
-        quantised_ = all_listed_ = false;
+        quantised_ = all_packed_ = false;
     }
 
     [[nodiscard]] std::size_t columns() const noexcept { return columns_; }
@@ -50,14 +49,14 @@ public:
     [[nodiscard]] std::size_t max_k() const noexcept { return max_k_; }
 
     /// Bytes of memory for the quantised form.
-    [[nodiscard]] std::size_t bytes() const noexcept { return memory_.size() + entries_.size() + counts_.size(); }
+    [[nodiscard]] std::size_t bytes() const noexcept { return memory_.size() + packed_memory_.size(); }
 
     /// Quantises all columns if weights of `type` want that, unless it is done already. Products call it.
     void prepare(dtype type, thread_pool& pool) noexcept;
 
-    /// Lists, for every group of 32 values, those of `columns` (all of them if that has no data) that have a residual there, unless
-    /// the last call was for the same columns. Products of several columns call it, after `prepare`.
-    void list_residuals(std::span<const std::uint32_t> columns, thread_pool& pool) noexcept;
+    /// Packs `columns` (all of them if that has no data) for a product of several, unless the last call was for all columns and this
+    /// one is too. Products call it, after `prepare`.
+    void pack(std::span<const std::uint32_t> columns, thread_pool& pool) noexcept;
 
     /// Fills in the fields of a kernel's arguments that describe the activations for weights of `type`, which are prepared.
     void describe(dtype type, product_arguments& arguments) const noexcept;
@@ -70,12 +69,11 @@ private:
     std::size_t max_columns_ = 0;
     std::size_t max_k_ = 0;
     bool quantised_ = false;
-    bool all_listed_ = false;  ///< the lists are those of all columns
+    bool all_packed_ = false;  ///< what is packed are all columns
     quant::activation_matrix matrix_;
-    residual_lists lists_;
+    packed_columns packed_;
     aligned_buffer memory_;
-    aligned_buffer entries_;
-    aligned_buffer counts_;
+    aligned_buffer packed_memory_;
 };
 
 /// One matrix of a group of products that share their activations.
@@ -161,7 +159,7 @@ inline void run(std::span<const product_job> jobs, activations& x, std::span<con
         x.prepare(job.w.type(), pool);
         tiles += (job.w.rows() + tile_rows - 1) / tile_rows;
     }
-    if (columns.data() != nullptr ? columns.size() > 1 : x.columns() > 1) x.list_residuals(columns, pool);
+    if ((columns.data() != nullptr ? columns.size() : x.columns()) >= packed_minimum) x.pack(columns, pool);
     const activations& ready = x;
     pool.for_chunks(tiles, tiles_per_chunk, [&](std::size_t begin, std::size_t end, unsigned) {
         run_tiles(jobs, ready, columns, begin, end);
@@ -182,13 +180,15 @@ inline result<activations> activations::make(std::size_t max_columns, std::size_
     const std::size_t groups = *k / quant::activation_group;
     auto memory = aligned_buffer::allocate(quant::activation_matrix::bytes(*k, max_columns));
     if (!memory) return std::move(memory).error();
-    auto entries = aligned_buffer::allocate(groups * max_columns * sizeof(std::uint32_t));
-    if (!entries) return std::move(entries).error();
-    auto counts = aligned_buffer::allocate(groups * sizeof(std::uint32_t));
-    if (!counts) return std::move(counts).error();
+    std::size_t words = 0;
+    if (max_columns >= packed_minimum) {
+        const std::size_t columns = max_columns + packed_spare;
+        words = groups / 8 * columns * packed_words(8) + groups * (columns * packed_words(1) + 1) + 16;  // and what vectors read beyond
+    }
+    auto packed = aligned_buffer::allocate(words * sizeof(std::int32_t));
+    if (!packed) return std::move(packed).error();
     out.memory_ = *std::move(memory);
-    out.entries_ = *std::move(entries);
-    out.counts_ = *std::move(counts);
+    out.packed_memory_ = *std::move(packed);
     return out;
 }
 
@@ -219,33 +219,34 @@ inline void activations::prepare(dtype type, thread_pool& pool) noexcept {
     });
 }
 
-inline void activations::list_residuals(std::span<const std::uint32_t> columns, thread_pool& pool) noexcept {
+inline void activations::pack(std::span<const std::uint32_t> columns, thread_pool& pool) noexcept {
+    const auto& table = detail::kernels();
     const bool all = columns.data() == nullptr;
-    if (!quantised_ || (all && all_listed_)) return;
-    all_listed_ = all;
-    const std::size_t count = all ? columns_ : columns.size();
+    if (!quantised_ || table.pack == nullptr || (all && all_packed_)) return;
+    all_packed_ = all;
+    product_arguments arguments;
+    arguments.k = k_;
+    arguments.columns = columns.data();
+    arguments.column_count = all ? columns_ : columns.size();
+    arguments.activations = matrix_;
     const std::size_t groups = k_ / quant::activation_group;
-    auto* entries = entries_.as<std::uint32_t>().data();
-    auto* counts = counts_.as<std::uint32_t>().data();
-    const std::size_t stride = max_columns_;
-    lists_ = {entries, stride, counts};
-    pool.for_chunks((groups + 7) / 8, 4, [&](std::size_t begin, std::size_t end, unsigned) {
-        std::fill(counts + begin * 8, counts + std::min(end * 8, groups), 0u);
-        for (std::size_t i = begin; i < end; ++i) {
-            for (std::size_t j = 0; j < count; ++j) {
-                for (unsigned flags = matrix_.column_flags(all ? j : columns[j])[i]; flags != 0; flags &= flags - 1) {
-                    const std::size_t g = i * 8 + static_cast<std::size_t>(std::countr_zero(flags));
-                    entries[g * stride + counts[g]++] = static_cast<std::uint32_t>(j);
-                }
-            }
-        }
+    const std::size_t chunks = (groups + 7) / 8;
+    const std::size_t width = arguments.column_count + packed_spare;
+    packed_.words = packed_memory_.as<std::int32_t>().data();
+    packed_.chunk_words = width * packed_words(8);
+    packed_.residual_words = packed_.words + chunks * packed_.chunk_words;
+    packed_.group_words = width * packed_words(1);
+    packed_.residual_counts = reinterpret_cast<std::uint32_t*>(packed_.residual_words + groups * packed_.group_words);
+    arguments.packed = packed_;
+    pool.for_chunks(chunks, 1, [&](std::size_t begin, std::size_t end, unsigned) {
+        for (std::size_t i = begin; i < end; ++i) table.pack(arguments, i);
     });
 }
 
 inline void activations::describe(dtype type, product_arguments& arguments) const noexcept {
     if (detail::wants_codes(type)) {
         arguments.activations = matrix_;
-        arguments.residuals = lists_;
+        arguments.packed = packed_;
     } else {
         arguments.x = x_;
         arguments.x_stride = stride_;

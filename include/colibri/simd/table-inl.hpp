@@ -23,6 +23,11 @@ constexpr kernel_table MakeTable(quant::format_list<Formats...>) {
     ((t.panel_product[slot++] = PanelProductOf<Formats>()), ...);
     t.quantise = &Quantise;
     t.residuals = &Residuals;
+#if COLIBRI_PLAIN_TARGET
+    t.pack = nullptr;
+#else
+    t.pack = &PackChunk;
+#endif
     t.rms_norm = &RmsNorm;
     t.softmax = &Softmax;
     t.rope_interleaved = &RopeInterleaved;
