@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <span>
 #include <utility>
+#include <vector>
 
 #include "colibri/core/buffer.hpp"
 #include "colibri/core/checked.hpp"
@@ -14,6 +15,7 @@
 #include "colibri/core/thread_pool.hpp"
 #include "colibri/quant/activation.hpp"
 #include "colibri/quant/format_list.hpp"
+#include "colibri/quant/panel.hpp"
 #include "colibri/simd/kernel_table.hpp"
 #include "colibri/simd/targets.hpp"
 #include "colibri/tensor/tensor_ref.hpp"
@@ -140,6 +142,22 @@ static_assert(quant::weight_formats::size == format_slots);
 inline constexpr std::size_t tile_rows = 16;
 inline constexpr std::size_t tiles_per_chunk = 4;
 
+/// Products of the rows of panels [begin, end): rows go back to the file's layout for the kernel.
+inline void run_panels(const product_job& job, product_arguments arguments, std::size_t begin, std::size_t end) noexcept {
+    thread_local std::vector<std::byte> rows;
+    const std::size_t row_bytes = job.w.row_bytes();
+    if (rows.size() < tile_rows * row_bytes) rows.resize(tile_rows * row_bytes);
+    arguments.weights = rows.data();
+    for (std::size_t p = begin; p < end; ++p) {
+        const std::size_t count = std::min(tile_rows, job.w.rows() - p * tile_rows);
+        for (std::size_t r = 0; r < count; ++r) {
+            quant::unpack_panel_row(job.w.type(), job.w.panel(p), r, arguments.k, rows.data() + r * row_bytes);
+        }
+        arguments.out = job.out + p * tile_rows;
+        kernels().product[format_slot(job.w.type())](arguments, 0, count);
+    }
+}
+
 /// Runs the jobs' tiles [begin, end), counted through all jobs.
 inline void run_tiles(std::span<const product_job> jobs, const activations& x, std::span<const std::uint32_t> columns,
                       std::size_t begin, std::size_t end) noexcept {
@@ -160,7 +178,8 @@ inline void run_tiles(std::span<const product_job> jobs, const activations& x, s
             arguments.out = job.out;
             arguments.out_stride = job.out_stride;
             x.describe(job.w.type(), arguments);
-            table.product[format_slot(job.w.type())](arguments, (from - first) * tile_rows,
+            if (job.w.layout() == layout::panels) run_panels(job, arguments, from - first, to - first);
+            else table.product[format_slot(job.w.type())](arguments, (from - first) * tile_rows,
                                                      std::min(rows, (to - first) * tile_rows));
         }
         first += tiles;

@@ -31,24 +31,37 @@ struct tensor_view {
     }
 };
 
-/// The tensor as a matrix in format F. Errors: bad_type if it has another type.
+namespace detail {
+
+[[nodiscard]] inline result<void> check_file_layout(const tensor_ref& tensor) {
+    if (tensor.layout() == layout::file) return {};
+    return error{errc::unsupported, concat("a tensor of panels of ", name(tensor.type()), " can't be seen as rows")};
+}
+
+}  // namespace detail
+
+/// The tensor as a matrix in format F. Errors: bad_type if it has another type, unsupported if it is panels.
 template <quant::block_format F>
 [[nodiscard]] result<tensor_view<F>> view_as(const tensor_ref& tensor) {
     if (tensor.type() != F::type) {
         return error{errc::bad_type,
                      concat("a tensor of type ", name(tensor.type()), " is used where ", name(F::type), " is needed")};
     }
+    if (auto ok = detail::check_file_layout(tensor); !ok) return std::move(ok).error();
     return tensor_view<F>{reinterpret_cast<const F*>(tensor.data()), tensor.rows(), tensor.columns()};
 }
 
 /// From the erased to the typed tensor: calls `fn(tensor_view<F>)` for the tensor's format and returns its result
-/// (see `visit_format`). Meant to be called once per operation, outside of loops. Errors: unsupported, and what fn
-/// returns.
+/// (see `visit_format`). Meant to be called once per operation, outside of loops. Errors: unsupported (panels too), and
+/// what fn returns.
 template <class Fn>
 [[nodiscard]] auto with_view(const tensor_ref& tensor, Fn&& fn) {
-    return quant::visit_format(tensor.type(), [&]<class F>(std::type_identity<F>) {
+    auto visit = [&]<class F>(std::type_identity<F>) {
         return fn(tensor_view<F>{reinterpret_cast<const F*>(tensor.data()), tensor.rows(), tensor.columns()});
-    });
+    };
+    using outcome = decltype(quant::visit_format(tensor.type(), visit));
+    if (auto ok = detail::check_file_layout(tensor); !ok) return outcome(std::move(ok).error());
+    return quant::visit_format(tensor.type(), visit);
 }
 
 }  // namespace colibri
