@@ -225,7 +225,7 @@ engine::~engine() = default;
 result<engine> engine::open(const options& given, engine_use use) {
     if (auto ok = choose_target(given); !ok) return std::move(ok).error();
     model_options how;
-    how.placement = given.mmap.value_or(true) ? weights::placement::mapped : weights::placement::loaded;
+    how.holding = given.mmap.value_or(true) ? weights::holding::mapped : weights::holding::resident;
     how.lock = given.mlock.value_or(false);
     auto source = model::open(given.model.value_or(""), how);
     if (!source) {

@@ -34,6 +34,13 @@ colibri::evaluator open_evaluator(const colibri::model& model, std::uint32_t uba
 /// Whether the refusal means: an architecture, type or feature that comes later.
 bool is_not_yet(const colibri::error& e) { return e.code == colibri::errc::unsupported; }
 
+/// The same file with weights in memory of our own.
+colibri::model open_resident(const fs::path& file) {
+    colibri::model_options options;
+    options.holding = colibri::weights::holding::resident;
+    return colibri::model::open(file, options).value();
+}
+
 void run_model(const fs::path& folder, const nlohmann::json& info, const std::string& file, golden::tally& tally) {
     const auto opened = colibri::model::open(folder / file);
     if (!opened && is_not_yet(opened.error())) {
@@ -58,6 +65,7 @@ void run_model(const fs::path& folder, const nlohmann::json& info, const std::st
     auto whole = open_evaluator(model, longest, 1, colibri::kv_type::f32, colibri::kv_type::f32);
     auto threaded = open_evaluator(model, longest, 2, colibri::kv_type::f32, colibri::kv_type::f32);
     auto small = open_evaluator(model, 7, 1, colibri::kv_type::f32, colibri::kv_type::f32);
+    auto resident = open_evaluator(open_resident(folder / file), longest, 2, colibri::kv_type::f32, colibri::kv_type::f32);
     for (const auto& sequence : info["sequences"]) {
         const auto tokens = sequence["tokens"].get<std::vector<token_id>>();
         const auto first_row = sequence["first_row"].get<std::size_t>();
@@ -65,10 +73,11 @@ void run_model(const fs::path& folder, const nlohmann::json& info, const std::st
         const auto d = golden::compare(one_piece, reference, first_row, 2 * bound);
         CHECK_MESSAGE(d.max <= bound, "max difference " << d.max << ", bound " << bound);
         CHECK(d.flips == 0);
-        // Not only within the bound: chunks, single tokens and threads give the same bits.
+        // Not only within the bound: chunks, single tokens, threads and resident weights give the same bits.
         CHECK(golden::run_all(small, tokens, 7).values == one_piece.values);
         CHECK(golden::run_all(small, tokens, 1).values == one_piece.values);
         CHECK(golden::run_all(threaded, tokens, tokens.size()).values == one_piece.values);
+        CHECK(golden::run_all(resident, tokens, tokens.size()).values == one_piece.values);
         if (sequence.contains("text")) {
             CHECK(model.tokenizer().encode(sequence["text"].get<std::string>()) == tokens);
             tally.ran("texts");
@@ -136,6 +145,12 @@ TEST_CASE("golden models of quantised weights") {
         auto evaluator = open_evaluator(*opened, static_cast<std::uint32_t>(tokens.size()), 2, colibri::kv_type::f32,
                                         colibri::kv_type::f32);
         const auto ours = golden::run_all(evaluator, tokens, tokens.size());
+        const auto resident_model = open_resident(*folder / file);
+        CHECK(resident_model.weights().memory().mapped == 0);
+        auto resident = open_evaluator(resident_model, static_cast<std::uint32_t>(tokens.size()), 2, colibri::kv_type::f32,
+                                       colibri::kv_type::f32);
+        CHECK(golden::run_all(resident, tokens, tokens.size()).values == ours.values);
+        CHECK(golden::run_all(resident, tokens, 1).values == ours.values);
         bool floats = true;
         for (const auto& type : info["tensor_types"]) {
             floats = floats && (type == "F32" || type == "F16" || type == "BF16");

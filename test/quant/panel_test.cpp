@@ -105,6 +105,10 @@ TEST_CASE("panel: rows come back bit for bit, whatever their bytes, and nothing 
                     unpack_panel_row(F::type, panel.data(), r, k, back.data());
                     CHECK(std::equal(back.begin(), back.end() - 1, file.begin() + static_cast<long>(r * stride)));
                     CHECK(back[row] == std::byte{0x5a});
+                    std::vector<float> expected(k), got(k);
+                    decode_row(F::type, std::span(back).first(row), expected).value();
+                    decode_panel_row(F::type, panel.data(), r, k, got.data());
+                    CHECK(std::memcmp(got.data(), expected.data(), k * sizeof(float)) == 0);
                 }
             }
         }

@@ -82,15 +82,15 @@ TEST_CASE("session: window layers that have lost a prefix are evaluated again, w
     CHECK(logits_of(s) == expected);
 }
 
-TEST_CASE("session: ubatch, threads and placement of the weights don't change a bit") {
+TEST_CASE("session: ubatch, threads and the way of holding weights don't change a bit") {
     for (const auto* name : {"llama", "gemma2", "qwen3", "smollm3", "mixtral"}) {
         CAPTURE(name);
         const auto m = tiny::open(name);
         const auto tokens = tiny::tokens(100, m.params().vocabulary);
         std::vector<float> expected;
-        for (const auto placement : {weights::placement::mapped, weights::placement::loaded}) {
+        for (const auto holding : {weights::holding::mapped, weights::holding::resident}) {
             model_options how;
-            how.placement = placement;
+            how.holding = holding;
             const auto same = tiny::open(name, how);
             for (const std::uint32_t ubatch : {1u, 3u, 64u, 512u}) {
                 for (const unsigned threads : {1u, 2u, 3u}) {

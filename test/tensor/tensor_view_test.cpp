@@ -106,3 +106,33 @@ TEST_CASE("view_as gives the matrix in the format that is asked for, or says whi
     CHECK(refused.error().message.find("F32") != std::string::npos);
     CHECK(refused.error().message.find("F16") != std::string::npos);
 }
+
+TEST_CASE("a tensor of panels: each slice has its own, and rows can't be seen in place") {
+    const auto shape_of = dims({64, 21, 3});
+    const std::size_t bytes = tensor_ref::panels_bytes(dtype::q4_0, shape_of).value();
+    CHECK(bytes == 3 * 2 * quant::panel_bytes(dtype::q4_0, 64));
+    auto memory = aligned_buffer::allocate(bytes).value();
+    const std::span<const std::byte> all(memory.data(), bytes);
+    const tensor_ref t = tensor_ref::make_panels(dtype::q4_0, shape_of, all).value();
+    CHECK(t.layout() == layout::panels);
+    CHECK(t.rows() == 63);
+    CHECK(t.row_bytes() == 36);
+    CHECK(t.bytes() == bytes);
+    CHECK(t.slice_panels() == 2);
+    CHECK(t.panel(1) == memory.data() + t.panel_bytes());
+    CHECK(t.slice(2).data() == t.panel(4));
+    CHECK(t.slice(2).bytes() == 2 * t.panel_bytes());
+    CHECK(t.slice(2).layout() == layout::panels);
+    CHECK(view_as<quant::q4_0>(t).error().code == errc::unsupported);
+    CHECK(with_view(t, [](auto view) { return view.rows; }).error().code == errc::unsupported);
+
+    CHECK(tensor_ref().layout() == layout::file);
+    CHECK(tensor_ref::make_panels(dtype::q4_0, shape_of, all.first(bytes - 64)).error().code == errc::truncated);
+    CHECK(tensor_ref::make_panels(dtype::q4_0, dims({64, 16}), all).error().code == errc::bad_count);
+    CHECK(tensor_ref::make_panels(dtype::q4_0, dims({64}), all.subspan(32, quant::panel_bytes(dtype::q4_0, 64))).error().code ==
+          errc::bad_alignment);
+    CHECK(tensor_ref::panels_bytes(dtype::f32, shape_of).error().code == errc::unsupported);
+    CHECK(tensor_ref::panels_bytes(dtype::q8_k, dims({256})).error().code == errc::unsupported);
+    CHECK(tensor_ref::panels_bytes(dtype::q4_0, dims({63})).error().code == errc::bad_shape);
+    CHECK(tensor_ref::panels_bytes(dtype::q8_0, dims({32, std::uint64_t{1} << 58})).error().code == errc::overflow);
+}

@@ -9,31 +9,26 @@
 using namespace colibri;
 using namespace colibri::weights;
 
-TEST_CASE("weights: mapped and loaded stores lease the same bytes") {
+TEST_CASE("weights: a mapped store leases the file's bytes") {
     const auto file = gguf::file::open(tiny::path("mixtral")).value();
+    const auto bytes = mapped_file::open(tiny::path("mixtral")).value();
     std::vector<group> groups;
     for (tensor_id id = 0; id < file.tensors().size(); ++id) groups.push_back({access::whole, {id}});
     std::vector<std::string> notes;
-    auto mapped = file_store::open(file, groups, placement::mapped, false, notes).value();
-    auto loaded = file_store::open(file, groups, placement::loaded, false, notes).value();
+    auto mapped = file_store::open(file, groups, false, notes).value();
     CHECK(mapped->memory().mapped >= file.tensor_bytes());
     CHECK(mapped->memory().resident == 0);
-    CHECK(loaded->memory().mapped == 0);
-    CHECK(loaded->memory().resident == file.tensor_bytes());
     for (group_id g = 0; g < groups.size(); ++g) {
         const auto& info = file.tensors()[g];
         auto a = mapped->acquire(g).value();
-        auto b = loaded->acquire(g).value();
         CHECK(a[0].type() == info.type);
+        CHECK(a[0].layout() == layout::file);
         CHECK(a[0].bytes() == info.bytes);
-        CHECK(std::memcmp(a[0].data(), b[0].data(), a[0].bytes()) == 0);
-        if (info.dims[2] > 1) {
-            for (std::uint32_t e = 0; e < info.dims[2]; ++e) {
-                const auto x = a.expert(0, e);
-                CHECK(x.rows() == info.dims[1]);
-                CHECK(x.data() == a[0].data() + e * x.bytes());
-                CHECK(std::memcmp(x.data(), b.expert(0, e).data(), x.bytes()) == 0);
-            }
+        CHECK(std::memcmp(a[0].data(), bytes.bytes().data() + info.offset, a[0].bytes()) == 0);
+        for (std::uint32_t e = 0; e < info.dims[2]; ++e) {
+            const auto x = a.expert(0, e);
+            CHECK(x.rows() == info.dims[1]);
+            CHECK(x.data() == a[0].data() + e * x.bytes());
         }
         CHECK(a.row(0, 0).size() == a[0].row_bytes());
         CHECK(a.row(0, 0).data() == a[0].data());
@@ -44,7 +39,7 @@ TEST_CASE("weights: mapped and loaded stores lease the same bytes") {
 TEST_CASE("weights: a lease can be moved and ends once") {
     const auto file = gguf::file::open(tiny::path("llama")).value();
     std::vector<std::string> notes;
-    auto store = file_store::open(file, {{access::whole, {0}}}, placement::mapped, false, notes).value();
+    auto store = file_store::open(file, {{access::whole, {0}}}, false, notes).value();
     auto a = store->acquire(0).value();
     const auto* data = a[0].data();
     lease b = std::move(a);
@@ -56,7 +51,7 @@ TEST_CASE("weights: a lease can be moved and ends once") {
 TEST_CASE("weights: locked pages are counted as such, or a note says why not") {
     const auto file = gguf::file::open(tiny::path("llama")).value();
     std::vector<std::string> notes;
-    const auto store = file_store::open(file, {{access::whole, {0}}}, placement::mapped, true, notes);
+    const auto store = file_store::open(file, {{access::whole, {0}}}, true, notes);
     REQUIRE(store);
     CHECK(notes.size() <= 1);
     if (notes.size() == 1) CHECK(notes[0].find("ulimit -l") != std::string::npos);
@@ -70,10 +65,8 @@ TEST_CASE("weights: a file that has become shorter since its header was read is 
     const auto file = gguf::file::open(copy).value();
     std::filesystem::resize_file(copy, std::filesystem::file_size(copy) - 100);
     std::vector<std::string> notes;
-    for (const auto where : {placement::mapped, placement::loaded}) {
-        const auto refused = file_store::open(file, {{access::whole, {0}}}, where, false, notes);
-        REQUIRE(!refused);
-        CHECK(refused.error().code == errc::truncated);
-    }
+    const auto refused = file_store::open(file, {{access::whole, {0}}}, false, notes);
+    REQUIRE(!refused);
+    CHECK(refused.error().code == errc::truncated);
     std::filesystem::remove_all(folder);
 }

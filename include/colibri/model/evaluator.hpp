@@ -155,8 +155,7 @@ inline result<void> evaluator::embed(std::span<const batch_token> tokens) {
     const float scale = model_.config().embedding_scale;
     for (std::size_t i = 0; i < tokens.size(); ++i) {
         float* x = scratch_.residual(i);
-        const auto row = lease->row(0, static_cast<std::uint32_t>(tokens[i].token));
-        if (auto ok = quant::decode_row((*lease)[0].type(), row, {x, h.hidden}); !ok) return ok;
+        if (auto ok = lease->decode_row(0, static_cast<std::uint32_t>(tokens[i].token), {x, h.hidden}); !ok) return ok;
         if (scale != 1.0f) simd::scale(x, scale, h.hidden);
     }
     return {};

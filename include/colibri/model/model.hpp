@@ -1,6 +1,8 @@
 // A model file, opened and checked: everything about it that doesn't change while it runs.
 #pragma once
 
+#include <algorithm>
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -13,14 +15,16 @@
 #include "colibri/model/tensors.hpp"
 #include "colibri/quant/rows.hpp"
 #include "colibri/text/tokenizer.hpp"
-#include "colibri/weights/file_store.hpp"
+#include "colibri/weights/open_store.hpp"
 
 namespace colibri {
 
 /// How to hold a model's weights.
 struct model_options {
-    weights::placement placement = weights::placement::mapped;
+    weights::holding holding = weights::holding::mapped;
     bool lock = false;               ///< keep the weights in memory (mlock); refused when memory is too small for them
+    std::uint32_t context = 0;       ///< tokens of context that `automatic` leaves memory for; 0: the model's own, at most 8192
+    weights::load_options loading = {};  ///< of resident weights: threads, progress in bytes of the file, cancelling
     std::string pre_tokenizer = {};  ///< splitting rule to use where the file names none or an unknown one
 };
 
@@ -126,7 +130,11 @@ inline result<model> model::open(const std::filesystem::path& path, const model_
     for (const auto& request : requests) vectors.tensors.push_back(request.tensor);
     groups.push_back(std::move(vectors));
     const auto vectors_group = static_cast<weights::group_id>(groups.size() - 1);
-    auto store = weights::file_store::open(s->file, groups, options.placement, options.lock, s->notes);
+    // All layers with a cache in half floats: windows and smaller formats need less.
+    const std::uint64_t context_size = options.context != 0 ? options.context : std::min(s->params.trained_context, 8192u);
+    const std::uint64_t kv_width = std::uint64_t{s->params.kv_heads} * (s->params.head_k + s->params.head_v);
+    weights::store_options how{options.holding, options.lock, s->params.layers * kv_width * 2 * context_size, options.loading};
+    auto store = weights::open_store(s->file, groups, how, s->notes);
     if (!store) return std::move(store).error().within(context);
     s->store = *std::move(store);
     auto lease = s->store->acquire(vectors_group);
@@ -134,7 +142,7 @@ inline result<model> model::open(const std::filesystem::path& path, const model_
     for (std::size_t i = 0; i < requests.size(); ++i) {
         const auto& tensor = (*lease)[i];
         requests[i].target->resize(tensor.columns());
-        if (auto done = quant::decode_row(tensor.type(), tensor.row(0), *requests[i].target); !done) {
+        if (auto done = lease->decode_row(i, 0, *requests[i].target); !done) {
             return std::move(done).error().within(context);
         }
     }

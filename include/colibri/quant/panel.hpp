@@ -20,10 +20,15 @@ void pack_panel(const std::byte* rows, std::size_t row_bytes, std::size_t row_co
 template <code_format F>
 void unpack_panel_row(const std::byte* panel, std::size_t row, std::size_t k, std::byte* out_row) noexcept;
 
+/// Decodes row `row` (0..15, not a missing one) to k floats, the same bits as from the file's layout.
+template <code_format F>
+void decode_panel_row(const std::byte* panel, std::size_t row, std::size_t k, float* out) noexcept;
+
 /// The same for a type known at run time, which has panels (else nothing happens).
 void pack_panel(dtype type, const std::byte* rows, std::size_t row_bytes, std::size_t row_count, std::size_t k,
                 std::byte* out) noexcept;
 void unpack_panel_row(dtype type, const std::byte* panel, std::size_t row, std::size_t k, std::byte* out_row) noexcept;
+void decode_panel_row(dtype type, const std::byte* panel, std::size_t row, std::size_t k, float* out) noexcept;
 
 namespace detail {
 
@@ -148,6 +153,17 @@ void unpack_panel_row(const std::byte* panel, std::size_t row, std::size_t k, st
     });
 }
 
+template <code_format F>
+void decode_panel_row(const std::byte* panel, std::size_t row, std::size_t k, float* out) noexcept {
+    detail::for_each_chunk<F>(k, [&](std::size_t offset, std::size_t first, std::size_t n) {
+        for (std::size_t b = 0; b < panel_layout<F>::blocks(n); ++b) {
+            F block;
+            detail::unpack_block(panel + offset, b, n, row, block);
+            block.decode(out + (first + b) * F::block_size);
+        }
+    });
+}
+
 inline void pack_panel(dtype type, const std::byte* rows, std::size_t row_bytes, std::size_t row_count, std::size_t k,
                        std::byte* out) noexcept {
     for_each_format(weight_formats{}, [&]<class F>(std::type_identity<F>) {
@@ -161,6 +177,14 @@ inline void unpack_panel_row(dtype type, const std::byte* panel, std::size_t row
     for_each_format(weight_formats{}, [&]<class F>(std::type_identity<F>) {
         if constexpr (code_format<F>) {
             if (F::type == type) unpack_panel_row<F>(panel, row, k, out_row);
+        }
+    });
+}
+
+inline void decode_panel_row(dtype type, const std::byte* panel, std::size_t row, std::size_t k, float* out) noexcept {
+    for_each_format(weight_formats{}, [&]<class F>(std::type_identity<F>) {
+        if constexpr (code_format<F>) {
+            if (F::type == type) decode_panel_row<F>(panel, row, k, out);
         }
     });
 }

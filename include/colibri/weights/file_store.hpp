@@ -1,4 +1,4 @@
-// Weights in the file's own layout: mapped into the page cache, or read into memory of our own.
+// Weights in the file's own layout, mapped into the page cache.
 #pragma once
 
 #include <cerrno>
@@ -12,7 +12,6 @@
 
 #include "colibri/core/buffer.hpp"
 #include "colibri/gguf/file.hpp"
-#include "colibri/io/file_reader.hpp"
 #include "colibri/io/mapped_file.hpp"
 #include "colibri/io/memory_limits.hpp"
 #include "colibri/quant/rows.hpp"
@@ -20,27 +19,20 @@
 
 namespace colibri::weights {
 
-/// Where a file_store keeps its bytes.
-enum class placement : std::uint8_t {
-    mapped,  ///< in the page cache: starts at once and shares memory with other processes; read again when the cache is too small
-    loaded,  ///< in memory of our own, read when the store is opened
-};
-
-/// Hands out views into a model's files. A lease costs nothing. Mapped tensors that don't lie at their elements' alignment (files
+/// Hands out views into a model's mapped files. A lease costs nothing. Tensors that don't lie at their elements' alignment (files
 /// may use any) are copied once.
 class file_store final : public store {
 public:
     /// `groups`: what the model will ask for, in the order of one sweep; the tensors' types are supported ones. `lock`: keep all
     /// pages in memory (mlock); what the system doesn't allow becomes a sentence in `notes`.
-    /// Errors: io, not_found, truncated (a file has become shorter), out_of_memory (more than is free, for `loaded` and `lock`).
+    /// Errors: io, not_found, truncated (a file has become shorter), out_of_memory (with `lock`: more than is free).
     [[nodiscard]] static result<std::unique_ptr<store>> open(const gguf::file& file, const std::vector<group>& groups,
-                                                             placement where, bool lock, std::vector<std::string>& notes) {
+                                                             bool lock, std::vector<std::string>& notes) {
         std::unique_ptr<file_store> out(new file_store);
-        if (where == placement::loaded || lock) {
-            if (auto ok = check_memory(file.tensor_bytes(), lock); !ok) return std::move(ok).error();
+        if (lock) {
+            if (auto ok = check_memory(file.tensor_bytes()); !ok) return std::move(ok).error();
         }
-        auto ok = where == placement::mapped ? out->map(file) : out->read(file);
-        if (!ok) return std::move(ok).error();
+        if (auto ok = out->map(file); !ok) return std::move(ok).error();
         for (const auto& group : groups) {
             std::vector<tensor_ref> refs;
             for (const auto id : group.tensors) {
@@ -68,13 +60,12 @@ private:
 
     file_store() = default;
 
-    [[nodiscard]] static result<void> check_memory(std::uint64_t needed, bool lock) {
+    [[nodiscard]] static result<void> check_memory(std::uint64_t needed) {
         const std::uint64_t free = read_memory_limits().free();
         if (needed <= free) return {};
         return error{errc::out_of_memory,
-                     concat("the weights take ", needed >> 20, " MiB and only ", free >> 20, " MiB of memory are free; ",
-                            lock ? "without --mlock the file is mapped and needs no memory of its own"
-                                 : "with --mmap the file is mapped and needs no memory of its own")};
+                     concat("the weights take ", needed >> 20, " MiB and only ", free >> 20,
+                            " MiB of memory are free; without --mlock the file is mapped and needs no memory of its own")};
     }
 
     [[nodiscard]] result<void> map(const gguf::file& file) {
@@ -88,25 +79,6 @@ private:
         return {};
     }
 
-    [[nodiscard]] result<void> read(const gguf::file& file) {
-        std::vector<std::unique_ptr<file_reader>> readers;
-        for (const auto& part : file.parts()) {
-            auto reader = file_reader::open(part.path);
-            if (!reader) return std::move(reader).error();
-            if (auto ok = check_size(part, (*reader)->size()); !ok) return ok;
-            readers.push_back(*std::move(reader));
-        }
-        for (id_type id = 0; id < file.tensors().size(); ++id) {
-            const auto& info = file.tensors()[id];
-            auto buffer = aligned_buffer::allocate(static_cast<std::size_t>(info.bytes));
-            if (!buffer) return std::move(buffer).error();
-            if (auto ok = readers[info.part]->read_at(info.offset, buffer->as<std::byte>()); !ok) return ok;
-            bytes_.resident += info.bytes;
-            copies_.emplace(id, *std::move(buffer));
-        }
-        return {};
-    }
-
     [[nodiscard]] static result<void> check_size(const gguf::part& part, std::uint64_t size) {
         if (size >= part.size) return {};
         return error{errc::truncated, concat("the file has shrunk from ", part.size, " to ", size, " bytes while it was being opened"),
@@ -115,18 +87,15 @@ private:
 
     [[nodiscard]] result<tensor_ref> place(const gguf::tensor_info& info, id_type id) {
         const auto size = static_cast<std::size_t>(info.bytes);
-        const std::byte* data = nullptr;
+        const std::byte* data = files_[info.part].bytes().data() + info.offset;
         if (const auto copy = copies_.find(id); copy != copies_.end()) {
             data = copy->second.data();
-        } else {
-            data = files_[info.part].bytes().data() + info.offset;
-            if (reinterpret_cast<std::uintptr_t>(data) % quant::block_alignment(info.type) != 0) {
-                auto buffer = aligned_buffer::allocate(size);
-                if (!buffer) return std::move(buffer).error();
-                std::memcpy(buffer->data(), data, size);
-                bytes_.resident += info.bytes;
-                data = copies_.emplace(id, *std::move(buffer)).first->second.data();
-            }
+        } else if (reinterpret_cast<std::uintptr_t>(data) % quant::block_alignment(info.type) != 0) {
+            auto buffer = aligned_buffer::allocate(size);
+            if (!buffer) return std::move(buffer).error();
+            std::memcpy(buffer->data(), data, size);
+            bytes_.resident += info.bytes;
+            data = copies_.emplace(id, *std::move(buffer)).first->second.data();
         }
         auto dims = shape::make(info.dims);
         if (!dims) return std::move(dims).error();

@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "colibri/core/error.hpp"
+#include "colibri/quant/panel.hpp"
+#include "colibri/quant/rows.hpp"
 #include "colibri/tensor/tensor_ref.hpp"
 
 namespace colibri::weights {
@@ -20,6 +22,13 @@ enum class access : std::uint8_t {
     whole,    ///< every byte, each time
     rows,     ///< a few rows of a table (an embedding look-up)
     experts,  ///< a few slices along the last dimension (a mixture's experts)
+};
+
+/// Where weights are held.
+enum class holding : std::uint8_t {
+    automatic,  ///< resident where they fit into the free memory, else mapped
+    mapped,     ///< in the page cache: starts at once and shares memory with other processes; read again when the cache is too small
+    resident,   ///< in memory of our own, read and packed for speed when the model is opened
 };
 
 /// Tensors that the model needs at the same time.
@@ -62,8 +71,13 @@ public:
     /// The `slot`-th tensor of the group. With access::whole all of it may be read; else use `row` and `expert`.
     [[nodiscard]] const tensor_ref& operator[](std::size_t slot) const noexcept { return tensors_[slot]; }
 
-    /// Bytes of row `row` of the `slot`-th tensor; the row was named in `acquire` (or the access is whole).
+    /// Bytes of row `row` of the `slot`-th tensor, which has the file's layout; the row was named in `acquire` (or the access is
+    /// whole).
     [[nodiscard]] inline std::span<const std::byte> row(std::size_t slot, std::uint32_t row) const noexcept;
+
+    /// Decodes that row, whatever the layout, to out.size() == columns() floats. Allocates nothing. Errors: bad_count, truncated
+    /// (another number of columns).
+    [[nodiscard]] inline result<void> decode_row(std::size_t slot, std::uint32_t row, std::span<float> out) const;
 
     /// Expert `expert` of the `slot`-th tensor, a matrix; the expert was named in `acquire` (or the access is whole).
     [[nodiscard]] inline tensor_ref expert(std::size_t slot, std::uint32_t expert) const noexcept;
@@ -103,6 +117,19 @@ protected:
 
 inline std::span<const std::byte> lease::row(std::size_t slot, std::uint32_t row) const noexcept {
     return owner_->row_of(tensors_[slot], row);
+}
+
+inline result<void> lease::decode_row(std::size_t slot, std::uint32_t row, std::span<float> out) const {
+    const tensor_ref& tensor = tensors_[slot];
+    if (tensor.layout() == layout::file) return quant::decode_row(tensor.type(), this->row(slot, row), out);
+    if (out.size() != tensor.columns()) {
+        return error{errc::bad_count, concat("a row has ", tensor.columns(), " values, not ", out.size())};
+    }
+    const auto slice_rows = static_cast<std::size_t>(tensor.dims().dims()[1]);
+    const std::size_t in_slice = row % slice_rows;
+    const std::byte* panel = tensor.panel(row / slice_rows * tensor.slice_panels() + in_slice / quant::panel_rows);
+    quant::decode_panel_row(tensor.type(), panel, in_slice % quant::panel_rows, out.size(), out.data());
+    return {};
 }
 
 inline tensor_ref lease::expert(std::size_t slot, std::uint32_t expert) const noexcept {
