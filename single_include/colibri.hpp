@@ -39,6 +39,7 @@
 #else
 #define COLIBRI_ENTRY inline HWY_ATTR
 #endif
+#define COLIBRI_OUTLINE COLIBRI_ENTRY __attribute__((noinline))
 
 // Loops over registers are unrolled whatever the user's flags are: without it g++ -O2 halves the speed of a matrix product
 // (163 against 307 Gop/s on Zen 4). Under AddressSanitizer nothing is unrolled or always inlined: compiling took minutes.
@@ -1023,71 +1024,68 @@ COLIBRI_ENTRY void FloatProduct(const product_arguments& a, std::size_t row_begi
 }
 // Activations to 8-bit codes, as quant/activation.hpp does it. Part of kernels-inl.hpp.
 
-/// See quant::quantise_group; also writes the sums of the codes, one for 32 or 16 of them.
-template <std::size_t kGroup>
-COLIBRI_KERNEL float QuantiseGroup(const float* x, std::int8_t* codes, std::int16_t* sums) {
+/// See quant::quantise_group; also writes both sums of 16 codes and the weighted sum of all.
+COLIBRI_KERNEL float QuantiseGroup(const float* x, std::int8_t* codes, std::int16_t* sums, float* weighted) {
     const Ints no_sign = SetInt(0x7fffffff);
-    Ints tops = And(Bits(Load(x)), no_sign);
-    for (std::size_t i = 16; i < kGroup; i += 16) tops = Max(tops, And(Bits(Load(x + i)), no_sign));
-    const std::int32_t top = MaxLane(tops);
+    const Floats low = Load(x);
+    const Floats high = Load(x + 16);
+    const std::int32_t top = MaxLane(Max(And(Bits(low), no_sign), And(Bits(high), no_sign)));
     float largest;
     __builtin_memcpy(&largest, &top, 4);
     const bool finite = top < 0x7f800000;
     const float d = finite ? largest / 127.0f : 0.0f;
     if (!(d >= 0x1p-126f)) {
-        __builtin_memset(codes, 0, kGroup);
-        __builtin_memset(sums, 0, kGroup / quant::activation_run<kGroup> * sizeof(std::int16_t));
-        return finite ? 0.0f : __builtin_nanf("");
+        __builtin_memset(codes, 0, 32);
+        sums[0] = sums[1] = 0;
+        const float scale = finite ? 0.0f : __builtin_nanf("");
+        *weighted = scale;  // times zero
+        return scale;
     }
     const Floats inverse = Set(1.0f / d);
     const Floats magic = Set(0x1.8p23f);  // see SplitExp
-    for (std::size_t i = 0; i < kGroup; i += 32) {
-        const Floats first = Rounded(Add(Mul(Load(x + i), inverse), magic));
-        const Floats second = Rounded(Add(Mul(Load(x + i + 16), inverse), magic));
-        StoreI8(Sub(Bits(first), Bits(magic)), codes + i);
-        StoreI8(Sub(Bits(second), Bits(magic)), codes + i + 16);
-        // Sums of small whole numbers are exact as floats.
-        if constexpr (kGroup == 32) {
-            sums[0] = static_cast<std::int16_t>(Sum(Add(Sub(first, magic), Sub(second, magic))));
-        } else {
-            sums[i / 16] = static_cast<std::int16_t>(Sum(Sub(first, magic)));
-            sums[i / 16 + 1] = static_cast<std::int16_t>(Sum(Sub(second, magic)));
-        }
-    }
+    const Floats first = Rounded(Add(Mul(low, inverse), magic));
+    const Floats second = Rounded(Add(Mul(high, inverse), magic));
+    StoreI8(Sub(Bits(first), Bits(magic)), codes);
+    StoreI8(Sub(Bits(second), Bits(magic)), codes + 16);
+    // Sums of small whole numbers are exact as floats.
+    const float first_sum = Sum(Sub(first, magic));
+    const float second_sum = Sum(Sub(second, magic));
+    sums[0] = static_cast<std::int16_t>(first_sum);
+    sums[1] = static_cast<std::int16_t>(second_sum);
+    *weighted = d * (first_sum + second_sum);
     return d;
 }
 
 /// See quant::quantise_activations.
-template <std::size_t kGroup>
-COLIBRI_ENTRY void Quantise(const float* x, std::size_t k, std::int8_t* codes, float* scales, std::int16_t* sums) {
-    constexpr std::size_t runs = kGroup / quant::activation_run<kGroup>;
-    for (std::size_t g = 0; g < k / kGroup; ++g) {
-        scales[g] = QuantiseGroup<kGroup>(x + g * kGroup, codes + g * kGroup, sums + g * runs);
+COLIBRI_ENTRY void Quantise(const float* x, std::size_t k, const quant::activation_planes& out) {
+    for (std::size_t g = 0; g < k / 32; ++g) {
+        out.scales[g] = QuantiseGroup(x + g * 32, out.codes + g * 32, out.sums + g * 2, out.weighted + g);
     }
 }
 
 /// See quant::add_residuals.
-template <std::size_t kGroup>
-COLIBRI_ENTRY void Residuals(const float* x, std::size_t k, const std::int8_t* codes, const float* scales,
-                             std::int8_t* residual_codes, float* residual_scales, std::int16_t* residual_sums,
-                             std::uint8_t* flags) {
-    constexpr std::size_t runs = kGroup / quant::activation_run<kGroup>;
-    constexpr std::size_t per_flag = quant::activation_chunk / kGroup;
-    const std::size_t groups = k / kGroup;
-    __builtin_memset(flags, 0, (k + quant::activation_chunk - 1) / quant::activation_chunk);
+COLIBRI_ENTRY void Residuals(const float* x, std::size_t k, const quant::activation_planes& plane,
+                             const quant::activation_planes& residual, std::uint8_t* flags) {
+    const std::size_t groups = k / 32;
+    __builtin_memset(flags, 0, (groups + 7) / 8);
     float sum = 0.0f;
-    for (std::size_t g = 0; g < groups; ++g) sum += scales[g];
+    float top = 0.0f;
+    for (std::size_t g = 0; g < groups; ++g) {
+        sum += plane.scales[g];
+        top = plane.scales[g] > top ? plane.scales[g] : top;
+    }
+    if (!(top * static_cast<float>(groups) > quant::residual_peak * sum)) return;
     const float limit = quant::residual_threshold * sum;
     for (std::size_t g = 0; g < groups; ++g) {
-        if (!(scales[g] * static_cast<float>(groups) > limit)) continue;
-        const Floats scale = Set(scales[g]);
-        float rest[kGroup];
-        for (std::size_t i = 0; i < kGroup; i += 16) {
-            Store(Sub(Load(x + g * kGroup + i), Mul(scale, LoadI8(codes + g * kGroup + i))), rest + i);
+        if (!(plane.scales[g] * static_cast<float>(groups) > limit)) continue;
+        const Floats scale = Set(plane.scales[g]);
+        float rest[32];
+        for (std::size_t i = 0; i < 32; i += 16) {
+            Store(Sub(Load(x + g * 32 + i), Mul(scale, LoadI8(plane.codes + g * 32 + i))), rest + i);
         }
-        const float d = QuantiseGroup<kGroup>(rest, residual_codes + g * kGroup, residual_sums + g * runs);
-        residual_scales[g] = d;
-        if (d > 0.0f) flags[g / per_flag] = static_cast<std::uint8_t>(flags[g / per_flag] | 1u << (g % per_flag));
+        const float d = QuantiseGroup(rest, residual.codes + g * 32, residual.sums + g * 2, residual.weighted + g);
+        residual.scales[g] = d;
+        if (d > 0.0f) flags[g / 8] = static_cast<std::uint8_t>(flags[g / 8] | 1u << (g % 8));
     }
 }
 #endif
@@ -1095,69 +1093,69 @@ COLIBRI_ENTRY void Residuals(const float* x, std::size_t k, const std::int8_t* c
 #if COLIBRI_PLAIN_TARGET
 // Products of quantised weights and 8-bit activations in plain C++: the baseline. Part of kernels-inl.hpp.
 
-/// One plane of a column's activations, or the part of it that belongs to one block.
-struct PlainColumn {
-    const std::int8_t* codes;
-    const float* scales;
-    const std::int16_t* sums;
-};
-
-/// Adds one block, in the order of docs/numerics.md ("Products").
+/// Adds group g of 32 weights, in the order of docs/numerics.md ("Products").
 template <class Format>
-COLIBRI_ENTRY float AddBlock(float acc, const Format& block, const PlainColumn& plane, std::size_t b) {
-    constexpr std::size_t runs = Format::block_size / quant::activation_run<Format::block_size>;
-    const std::int8_t* y = plane.codes + b * Format::block_size;
-    [[maybe_unused]] const std::int16_t* s = plane.sums + b * runs;
-    const float scale = plane.scales[b];
-    std::int8_t w[Format::block_size];
-    for (std::size_t i = 0; i < Format::block_size; ++i) w[i] = static_cast<std::int8_t>(block.code(i));
-    std::int32_t sum = 0;
-    if constexpr (quant::super_format<Format>) {
-        for (std::size_t j = 0; j < Format::block_size / Format::sub_size; ++j) {
-            std::int32_t part = 0;
-            for (std::size_t i = j * Format::sub_size; i < (j + 1) * Format::sub_size; ++i) part += w[i] * y[i];
-            sum += block.sub_scale(j) * part;
+COLIBRI_ENTRY float AddGroup(float acc, const Format* row, const quant::activation_plane& y, std::size_t g) {
+    constexpr std::size_t run = quant::scale_run<Format>;
+    const Format& block = row[g * 32 / Format::block_size];
+    const std::size_t within = g * 32 % Format::block_size;
+    std::int8_t w[32];
+    for (std::size_t i = 0; i < 32; ++i) w[i] = static_cast<std::int8_t>(block.code(within + i));
+    for (std::size_t j = 0; j < 32 / run; ++j) {
+        std::int32_t sum = 0;
+        for (std::size_t i = j * run; i < (j + 1) * run; ++i) sum += w[i] * y.codes[g * 32 + i];
+        acc = Fma(static_cast<float>(sum), Rounded(quant::run_scale(block, within / run + j) * y.scales[g]), acc);
+        if constexpr (quant::has_minimums<Format>) {
+            const float weighted = run == 32 ? y.weighted[g] : y.scales[g] * static_cast<float>(y.sums[2 * g + j]);
+            acc = Fma(quant::run_minimum(block, within / run + j), weighted, acc);
         }
-    } else {
-        for (std::size_t i = 0; i < Format::block_size; ++i) sum += w[i] * y[i];
-    }
-    acc = Fma(static_cast<float>(sum), block.scale() * scale, acc);
-    if constexpr (quant::super_minimum_format<Format>) {
-        std::int32_t minimums = 0;
-        for (std::size_t i = 0; i < runs; ++i) {
-            minimums += block.sub_minimum(i * quant::activation_run<256> / Format::sub_size) * s[i];
-        }
-        acc = Fma(-static_cast<float>(minimums), block.minimum_scale() * scale, acc);
-    } else if constexpr (quant::minimum_format<Format>) {
-        acc = Fma(static_cast<float>(s[0]), block.minimum() * scale, acc);
     }
     return acc;
 }
 
-template <class Format>
-COLIBRI_ENTRY void CodeProduct(const product_arguments& a, std::size_t row_begin, std::size_t row_end) {
-    constexpr std::size_t per_chunk = quant::activation_chunk / Format::block_size;
-    const std::size_t blocks = a.k / Format::block_size;
-    for (std::size_t r = row_begin; r < row_end; ++r) {
-        const auto* row = reinterpret_cast<const Format*>(a.weights + r * a.row_bytes);
-        for (std::size_t j = 0; j < a.column_count; ++j) {
-            const std::size_t c = ColumnOf(a, j);
-            const PlainColumn plane{a.codes + c * a.code_stride, a.scales + c * a.scale_stride, a.sums + c * a.sum_stride};
-            const PlainColumn residual{a.residual_codes + c * a.code_stride, a.residual_scales + c * a.scale_stride,
-                                       a.residual_sums + c * a.sum_stride};
-            const std::uint8_t* flags = a.flags + c * a.flag_stride;
-            float acc = 0.0f;
-            for (std::size_t first = 0; first < blocks; first += per_chunk) {
-                const std::size_t n = blocks - first < per_chunk ? blocks - first : per_chunk;
-                for (std::size_t b = 0; b < n; ++b) acc = AddBlock(acc, row[first + b], plane, first + b);
-                const unsigned flagged = flags[first / per_chunk];
-                for (std::size_t b = 0; b < n; ++b) {
-                    if ((flagged >> b & 1u) != 0) acc = AddBlock(acc, row[first + b], residual, first + b);
-                }
-            }
-            a.out[j * a.out_stride + r] = acc;
+/// Row r times a column. Panels are put back into the file's layout, chunk by chunk.
+template <class Format, bool kPanels>
+COLIBRI_ENTRY float PlainDot(const product_arguments& a, std::size_t r, std::size_t column) {
+    constexpr std::size_t per_chunk = 256 / Format::block_size;
+    const quant::activation_view y = a.activations.column(column);
+    const std::byte* start = kPanels ? a.weights + r / 16 * a.row_bytes : a.weights + r * a.row_bytes;
+    float acc = 0.0f;
+    for (std::size_t first = 0; first * 32 < a.k; first += 8) {
+        const std::size_t n = a.k / 32 - first < 8 ? a.k / 32 - first : 8;
+        Format unpacked[per_chunk];
+        const Format* blocks = reinterpret_cast<const Format*>(start) + first / 8 * per_chunk;
+        if constexpr (kPanels) {
+            for (std::size_t b = 0; b * Format::block_size < n * 32; ++b) quant::detail::unpack_block(start, b, n, r % 16, unpacked[b]);
+            blocks = unpacked;
+            start += quant::panel_layout<Format>::chunk_bytes(n);
+        }
+        const auto at = [first](const quant::activation_plane& p) {
+            return quant::activation_plane{p.codes + first * 32, p.scales + first, p.weighted + first, p.sums + first * 2};
+        };
+        for (std::size_t g = 0; g < n; ++g) acc = AddGroup(acc, blocks, at(y.plane), g);
+        for (unsigned flagged = y.flags[first / 8]; flagged != 0; flagged &= flagged - 1) {
+            acc = AddGroup(acc, blocks, at(y.residual), static_cast<std::size_t>(__builtin_ctz(flagged)));
         }
     }
+    return acc;
+}
+
+template <class Format, bool kPanels>
+COLIBRI_ENTRY void PlainProduct(const product_arguments& a, std::size_t row_begin, std::size_t row_end) {
+    for (std::size_t r = row_begin; r < row_end; ++r) {
+        for (std::size_t j = 0; j < a.column_count; ++j) {
+            a.out[j * a.out_stride + r] = PlainDot<Format, kPanels>(a, r, ColumnOf(a, j));
+        }
+    }
+}
+
+template <class Format>
+COLIBRI_ENTRY void CodeProduct(const product_arguments& a, std::size_t row_begin, std::size_t row_end) {
+    PlainProduct<Format, false>(a, row_begin, row_end);
+}
+template <class Format>
+COLIBRI_ENTRY void PanelProduct(const product_arguments& a, std::size_t row_begin, std::size_t row_end) {
+    PlainProduct<Format, true>(a, row_begin, row_end);
 }
 #else
 // Vectors of 8-bit codes and sums of their products. Part of kernels-inl.hpp.
@@ -1328,21 +1326,6 @@ COLIBRI_KERNEL WordVec DotSigned(WordVec acc, ByteVec w, ByteVec y) {
 COLIBRI_KERNEL WordVec DotUnsigned(WordVec acc, ByteVec w, ByteVec y) { return DotSigned(acc, w, y); }
 #endif
 
-/// acc + a * b of 16-bit numbers, two neighbours added: the first numbers in the low halves of the words.
-COLIBRI_KERNEL WordVec PairProducts(WordVec acc, WordVec a, WordVec b) {
-#if !HWY_ARCH_X86
-    const int16x8_t x = vreinterpretq_s16_s32(a.raw);
-    const int16x8_t y = vreinterpretq_s16_s32(b.raw);
-    return WordVec(vaddq_s32(acc.raw, vpaddq_s32(vmull_s16(vget_low_s16(x), vget_low_s16(y)), vmull_high_s16(x, y))));
-#elif HWY_MAX_BYTES >= 64
-    return hn::Add(acc, WordVec{_mm512_madd_epi16(a.raw, b.raw)});
-#elif HWY_MAX_BYTES == 32
-    return hn::Add(acc, WordVec{_mm256_madd_epi16(a.raw, b.raw)});
-#else
-    return hn::Add(acc, WordVec{_mm_madd_epi16(a.raw, b.raw)});
-#endif
-}
-
 template <bool kSigned>
 COLIBRI_KERNEL WordVec Dot(WordVec acc, ByteVec w, ByteVec y) {
     if constexpr (kSigned) return DotSigned(acc, w, y);
@@ -1378,128 +1361,29 @@ COLIBRI_KERNEL V SumOfFour(D d, V a, V b, V c, V e) {
     return hn::Add(hn::BitCast(d, low), hn::BitCast(d, high));
 }
 
-#if HWY_MAX_BYTES >= 32
-COLIBRI_KERNEL Words4 AddHalves(hn::Vec<hn::CappedTag<std::int32_t, 8>> a) {
-    return hn::Add(hn::LowerHalf(Words4Tag(), a), hn::UpperHalf(Words4Tag(), a));
-}
-#endif
-
-/// Four rows' sums over the first 32 of the 64 products, and over the others.
-COLIBRI_KERNEL void SumHalves(const Words64 (&rows)[4], Words4& first, Words4& second) {
+/// Four rows' sums over each 16 of the 64 products.
+COLIBRI_KERNEL void SumRuns(const Words64 (&rows)[4], Words4 (&runs)[4]) {
     const WordTag d;
 #if HWY_MAX_BYTES >= 64
     const auto all = SumOfFour(d, rows[0].v[0], rows[1].v[0], rows[2].v[0], rows[3].v[0]);
     const hn::CappedTag<std::int32_t, 8> d8;
-    first = AddHalves(hn::LowerHalf(d8, all));
-    second = AddHalves(hn::UpperHalf(d8, all));
+    const auto low = hn::LowerHalf(d8, all);
+    const auto high = hn::UpperHalf(d8, all);
+    runs[0] = hn::LowerHalf(Words4Tag(), low);
+    runs[1] = hn::UpperHalf(Words4Tag(), low);
+    runs[2] = hn::LowerHalf(Words4Tag(), high);
+    runs[3] = hn::UpperHalf(Words4Tag(), high);
 #elif HWY_MAX_BYTES == 32
-    first = AddHalves(SumOfFour(d, rows[0].v[0], rows[1].v[0], rows[2].v[0], rows[3].v[0]));
-    second = AddHalves(SumOfFour(d, rows[0].v[1], rows[1].v[1], rows[2].v[1], rows[3].v[1]));
-#else
-    WordVec low[4];
-    WordVec high[4];
-    COLIBRI_UNROLL for (std::size_t r = 0; r < 4; ++r) {
-        low[r] = hn::Add(rows[r].v[0], rows[r].v[1]);
-        high[r] = hn::Add(rows[r].v[2], rows[r].v[3]);
+    COLIBRI_UNROLL for (std::size_t i = 0; i < 2; ++i) {
+        const auto all = SumOfFour(d, rows[0].v[i], rows[1].v[i], rows[2].v[i], rows[3].v[i]);
+        runs[2 * i] = hn::LowerHalf(Words4Tag(), all);
+        runs[2 * i + 1] = hn::UpperHalf(Words4Tag(), all);
     }
-    first = SumOfFour(d, low[0], low[1], low[2], low[3]);
-    second = SumOfFour(d, high[0], high[1], high[2], high[3]);
-#endif
-}
-
-/// Four rows' sums over all 64 products.
-COLIBRI_KERNEL Words4 SumAll(const Words64 (&rows)[4]) {
-    WordVec one[4];
-    COLIBRI_UNROLL for (std::size_t r = 0; r < 4; ++r) {
-        one[r] = rows[r].v[0];
-        COLIBRI_UNROLL for (std::size_t i = 1; i < kByteParts; ++i) one[r] = hn::Add(one[r], rows[r].v[i]);
+#else
+    COLIBRI_UNROLL for (std::size_t i = 0; i < 4; ++i) {
+        runs[i] = SumOfFour(d, rows[0].v[i], rows[1].v[i], rows[2].v[i], rows[3].v[i]);
     }
-    const auto all = SumOfFour(WordTag(), one[0], one[1], one[2], one[3]);
-#if HWY_MAX_BYTES >= 64
-    const hn::CappedTag<std::int32_t, 8> d8;
-    return AddHalves(hn::Add(hn::LowerHalf(d8, all), hn::UpperHalf(d8, all)));
-#elif HWY_MAX_BYTES == 32
-    return AddHalves(all);
-#else
-    return all;
 #endif
-}
-
-/// Sixteen 8-bit factors (scales or minimums, one for 16 weights each) spread to the lanes that they multiply in chunk kChunk of
-/// 64 weights: signed words with VNNI, else signed shorts for pair sums.
-struct Factors {
-    COLIBRI_KERNEL Factors() {}
-#if COLIBRI_VNNI || !HWY_ARCH_X86
-    WordVec v[kByteParts];
-#else
-    ShortVec v[kByteParts];
-#endif
-};
-#if COLIBRI_VNNI || !HWY_ARCH_X86
-using FactorTag = WordTag;
-inline constexpr std::size_t kFactorBytes = 4;
-#else
-using FactorTag = ShortTag;
-inline constexpr std::size_t kFactorBytes = 2;
-#endif
-/// For every chunk: which factor goes to the top byte of a lane; zeros below, an arithmetic shift brings it down.
-struct SpreadTable {
-    alignas(64) std::uint8_t index[4][64];
-};
-constexpr SpreadTable MakeSpreadTable() {
-    SpreadTable t{};
-    for (std::size_t chunk = 0; chunk < 4; ++chunk) {
-        for (std::size_t b = 0; b < 64; ++b) {
-            const bool top = b % kFactorBytes == kFactorBytes - 1;
-            t.index[chunk][b] = top ? static_cast<std::uint8_t>(4 * chunk + b / 16) : std::uint8_t{0x80};
-        }
-    }
-    return t;
-}
-inline constexpr SpreadTable kSpread = MakeSpreadTable();
-
-template <std::size_t kChunk>
-COLIBRI_KERNEL Factors SpreadFactors(hn::Vec<Tag16> factors) {
-#if HWY_MAX_BYTES >= 64
-    const ByteVec table{_mm512_broadcast_i32x4(factors.raw)};
-#elif HWY_MAX_BYTES == 32
-    const ByteVec table{_mm256_broadcastsi128_si256(factors.raw)};
-#else
-    const ByteVec table = factors;
-#endif
-    Factors r;
-    COLIBRI_EACH {
-        const auto placed = hn::TableLookupBytesOr0(table, hn::Load(ByteTag(), kSpread.index[kChunk] + i * kBytes));
-        r.v[i] = hn::ShiftRight<static_cast<int>(8 * (kFactorBytes - 1))>(hn::BitCast(FactorTag(), placed));
-    }
-    return r;
-}
-
-/// acc + w * y * factor over 64 weights.
-template <bool kSigned>
-COLIBRI_KERNEL Words64 ScaledDot(Words64 acc, Bytes64 w, Bytes64 y, Factors f) {
-    COLIBRI_EACH {
-#if COLIBRI_VNNI || !HWY_ARCH_X86
-        acc.v[i] = hn::Add(acc.v[i], hn::Mul(Dot<kSigned>(ZeroWords(), w.v[i], y.v[i]), f.v[i]));
-#else
-        if constexpr (kSigned) acc.v[i] = AddPairs(acc.v[i], PairsSigned(w.v[i], y.v[i]), f.v[i]);
-        else acc.v[i] = AddPairs(acc.v[i], PairsUnsigned(w.v[i], y.v[i]), f.v[i]);
-#endif
-    }
-    return acc;
-}
-
-/// Four partial sums of factors[i] * sums[i], i < 16, the factors signed.
-COLIBRI_KERNEL Words4 DotSums(hn::Vec<Tag16> factors, const std::int16_t* sums) {
-    const hn::CappedTag<std::int16_t, 8> d16;
-    const hn::CappedTag<std::int8_t, 8> d8;
-    const auto bytes = hn::BitCast(hn::CappedTag<std::int8_t, 16>(), factors);
-    const auto low = hn::PromoteTo(d16, hn::LowerHalf(d8, bytes));
-    const auto high = hn::PromoteTo(d16, hn::UpperHalf(d8, bytes));
-    auto rest = hn::Zero(Words4Tag());
-    auto sum = hn::ReorderWidenMulAccumulate(Words4Tag(), low, hn::LoadU(d16, sums), hn::Zero(Words4Tag()), rest);
-    sum = hn::ReorderWidenMulAccumulate(Words4Tag(), high, hn::LoadU(d16, sums + 8), sum, rest);
-    return hn::Add(sum, rest);
 }
 
 /// Four half floats, the first in the lowest bits, as floats.
@@ -1689,9 +1573,9 @@ template <>
 struct Codes<quant::mxfp4> {
     static constexpr bool super = false, minimums = false;
     static constexpr int max_code = 24, zero = 12;
+    alignas(16) static constexpr std::uint8_t values[16] = {12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0};
     template <std::size_t kSub>
     COLIBRI_KERNEL static Bytes32 Get(const quant::mxfp4& b) {
-        alignas(16) static constexpr std::uint8_t values[16] = {12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0};
         return LookUp(values, Nibbles16(b.qs));
     }
     /// 2^(e-128): an exponent field of e-1, and a subnormal below e = 2.
@@ -1867,19 +1751,14 @@ struct Codes<quant::iq4_xs> : ScaleInD<quant::iq4_xs> {
 #define COLIBRI_UNROLL_ROWS
 #endif
 
-/// A column's quantised activations: the codes' plane or the residuals'.
-struct Column {
-    const std::int8_t* codes;
-    const float* scales;
-    const std::int16_t* sums;
-};
-COLIBRI_KERNEL Column ColumnAt(const product_arguments& a, std::size_t j) {
+using quant::activation_plane;
+
+/// Column j of the product.
+COLIBRI_KERNEL activation_plane PlaneAt(const quant::activation_planes& planes, const product_arguments& a, std::size_t j) {
     const std::size_t c = ColumnOf(a, j);
-    return {a.codes + c * a.code_stride, a.scales + c * a.scale_stride, a.sums + c * a.sum_stride};
-}
-COLIBRI_KERNEL Column ResidualAt(const product_arguments& a, std::size_t j) {
-    const std::size_t c = ColumnOf(a, j);
-    return {a.residual_codes + c * a.code_stride, a.residual_scales + c * a.scale_stride, a.residual_sums + c * a.sum_stride};
+    const auto& stride = a.activations.stride;
+    return {planes.codes + c * stride.codes, planes.scales + c * stride.scales, planes.weighted + c * stride.scales,
+            planes.sums + c * stride.sums};
 }
 
 /// Asks for `bytes` bytes of each of the next four rows: hardware prefetchers lose track of four short rows at a time.
@@ -1892,22 +1771,26 @@ COLIBRI_KERNEL void PrefetchNext(const Format* const (&rows)[4], std::size_t b, 
     }
 }
 
-/// Adds one block of 32 of four rows, whose integer sums are given.
+/// Adds a run of four rows, whose integer sums with unsigned codes are given: `sum_y` is the sum of the activation codes, `y` the
+/// activation scale, `weighted` its product with the sum.
 template <class Format>
-COLIBRI_KERNEL Floats4 AddBlock(Floats4 acc, Words4 sum, const Format* const (&rows)[4], std::size_t b, const Column& y) {
+COLIBRI_KERNEL Floats4 AddRun(Floats4 acc, Words4 sum, Floats4 scale, Floats4 minimum, int sum_y, float y, float weighted) {
     using C = Codes<Format>;
-    const Floats4 scale = hn::Set(Floats4Tag(), y.scales[b]);
-    if constexpr (C::zero != 0) sum = hn::Sub(sum, hn::Set(Words4Tag(), C::zero * y.sums[b]));
-    acc = Fma4(hn::ConvertTo(Floats4Tag(), sum), MulRounded(C::Scale4(rows, b), scale), acc);
-    if constexpr (C::minimums) {
-        acc = Fma4(hn::Set(Floats4Tag(), static_cast<float>(y.sums[b])), MulRounded(C::Minimum4(rows, b), scale), acc);
-    }
+    if constexpr (C::zero != 0) sum = hn::Sub(sum, hn::Set(Words4Tag(), C::zero * sum_y));
+    acc = Fma4(hn::ConvertTo(Floats4Tag(), sum), MulRounded(scale, hn::Set(Floats4Tag(), y)), acc);
+    if constexpr (C::minimums) acc = Fma4(minimum, hn::Set(Floats4Tag(), weighted), acc);
     return acc;
+}
+
+template <class Format>
+COLIBRI_KERNEL Floats4 AddBlock(Floats4 acc, Words4 sum, const Format* const (&rows)[4], std::size_t b, const activation_plane& y) {
+    return AddRun<Format>(acc, sum, Codes<Format>::Scale4(rows, b), Codes<Format>::Minimum4(rows, b),
+                          y.sums[2 * b] + y.sums[2 * b + 1], y.scales[b], y.weighted[b]);
 }
 
 /// Blocks of 32, two at a time: of every chunk of eight all of the codes' plane, then those that have a residual of the residuals'.
 template <class Format>
-COLIBRI_KERNEL Floats4 RowsOfBlocks(const Format* const (&rows)[4], const Column (&planes)[2], const std::uint8_t* flags,
+COLIBRI_KERNEL Floats4 RowsOfBlocks(const Format* const (&rows)[4], const activation_plane (&planes)[2], const std::uint8_t* flags,
                                     std::size_t blocks, std::size_t ahead) {
     using C = Codes<Format>;
     constexpr bool is_signed = C::max_code == 255 && kSignedDot;
@@ -1916,7 +1799,7 @@ COLIBRI_KERNEL Floats4 RowsOfBlocks(const Format* const (&rows)[4], const Column
         const std::size_t count = blocks - chunk < 8 ? blocks - chunk : 8;
         PrefetchNext(rows, chunk, 8 * sizeof(Format), ahead);
         for (std::size_t p = 0; p < 2; ++p) {
-            const Column& y = planes[p];
+            const activation_plane& y = planes[p];
             unsigned wanted = p == 0 ? (1u << count) - 1 : flags[chunk / 8];
             while (wanted != 0) {
                 const std::size_t b = chunk + static_cast<std::size_t>(__builtin_ctz(wanted));
@@ -1932,67 +1815,114 @@ COLIBRI_KERNEL Floats4 RowsOfBlocks(const Format* const (&rows)[4], const Column
                         sums[r].v[i] = Dot<is_signed>(ZeroWords(), w.v[i], codes.v[i]);
                     }
                 }
-                Words4 first;
-                Words4 second;
-                SumHalves(sums, first, second);
-                acc = AddBlock(acc, first, rows, b, y);
-                if (two) acc = AddBlock(acc, second, rows, next, y);
+                Words4 runs[4];
+                SumRuns(sums, runs);
+                acc = AddBlock(acc, hn::Add(runs[0], runs[1]), rows, b, y);
+                if (two) acc = AddBlock(acc, hn::Add(runs[2], runs[3]), rows, next, y);
             }
         }
     }
     return acc;
 }
 
-/// Chunk kChunk of 64 weights of a super-block, times its scales.
-template <class Format, std::size_t kChunk>
-COLIBRI_KERNEL Words64 AddChunk(Words64 acc, const Format& block, hn::Vec<Tag16> scales, const std::int8_t* codes) {
-    using C = Codes<Format>;
-    const Bytes64 w = Join(C::template Get<2 * kChunk>(block), C::template Get<2 * kChunk + 1>(block));
-    return ScaledDot<C::max_code == 255 && kSignedDot>(acc, w, Load64(codes + kChunk * 64), SpreadFactors<kChunk>(scales));
+/// Scales and minimums of a super-block of four rows, for each run of 16: exact.
+struct RunFactors {
+    alignas(64) float scale[16][4];
+    alignas(64) float minimum[16][4];
+};
+
+/// out[run][row] = d of the row * factor `run` of the row.
+template <bool kNegative>
+COLIBRI_KERNEL void SpreadRuns(const hn::Vec<Tag16> (&factors)[4], Floats4 d, float (*out)[4]) {
+    const hn::Repartition<std::uint16_t, Tag16> d16;
+    const auto low_ab = hn::BitCast(d16, hn::InterleaveLower(Tag16(), factors[0], factors[1]));
+    const auto low_cd = hn::BitCast(d16, hn::InterleaveLower(Tag16(), factors[2], factors[3]));
+    const auto high_ab = hn::BitCast(d16, hn::InterleaveUpper(Tag16(), factors[0], factors[1]));
+    const auto high_cd = hn::BitCast(d16, hn::InterleaveUpper(Tag16(), factors[2], factors[3]));
+    alignas(16) std::int8_t bytes[64];
+    auto* to = reinterpret_cast<std::uint8_t*>(bytes);
+    hn::Store(hn::BitCast(Tag16(), hn::InterleaveLower(d16, low_ab, low_cd)), Tag16(), to);
+    hn::Store(hn::BitCast(Tag16(), hn::InterleaveUpper(d16, low_ab, low_cd)), Tag16(), to + 16);
+    hn::Store(hn::BitCast(Tag16(), hn::InterleaveLower(d16, high_ab, high_cd)), Tag16(), to + 32);
+    hn::Store(hn::BitCast(Tag16(), hn::InterleaveUpper(d16, high_ab, high_cd)), Tag16(), to + 48);
+    alignas(64) float tiled[16];
+    if constexpr (kNegative) d = hn::Neg(d);
+    COLIBRI_UNROLL for (std::size_t i = 0; i < 4; ++i) hn::Store(d, Floats4Tag(), tiled + 4 * i);
+    const Floats factor = Load(tiled);
+    COLIBRI_UNROLL for (std::size_t i = 0; i < 4; ++i) Store(Mul(LoadI8(bytes + 16 * i), factor), out[4 * i]);
 }
 
-/// Adds super-block b of four rows.
 template <class Format>
-COLIBRI_KERNEL Floats4 AddSuperBlock(Floats4 acc, const Format* const (&rows)[4], std::size_t b, const Column& y) {
+COLIBRI_KERNEL void LoadFactors(const Format* const (&rows)[4], std::size_t b, RunFactors& out) {
     using C = Codes<Format>;
-    const std::int8_t* codes = y.codes + b * 256;
-    const std::int16_t* run_sums = y.sums + b * 16;
-    Words64 sums[4];
-    Words4 zeros[4];
-    Words4 minimums[4];
-    COLIBRI_UNROLL_ROWS for (std::size_t r = 0; r < 4; ++r) {
-        const Format& block = rows[r][b];
-        const auto scales = C::Scales(block);
-        COLIBRI_UNROLL for (std::size_t i = 0; i < kByteParts; ++i) sums[r].v[i] = ZeroWords();
-        sums[r] = AddChunk<Format, 0>(sums[r], block, scales, codes);
-        sums[r] = AddChunk<Format, 1>(sums[r], block, scales, codes);
-        sums[r] = AddChunk<Format, 2>(sums[r], block, scales, codes);
-        sums[r] = AddChunk<Format, 3>(sums[r], block, scales, codes);
-        if constexpr (C::zero != 0) zeros[r] = DotSums(scales, run_sums);
-        if constexpr (C::minimums) minimums[r] = DotSums(C::Minimums(block), run_sums);
-    }
-    Words4 sum = SumAll(sums);
-    if constexpr (C::zero != 0) {
-        const auto zero = SumOfFour(Words4Tag(), zeros[0], zeros[1], zeros[2], zeros[3]);
-        sum = hn::Sub(sum, hn::Mul(zero, hn::Set(Words4Tag(), C::zero)));
-    }
-    const Floats4 scale = hn::Set(Floats4Tag(), y.scales[b]);
-    acc = Fma4(hn::ConvertTo(Floats4Tag(), sum), MulRounded(C::Scale4(rows, b), scale), acc);
+    hn::Vec<Tag16> factors[4];
+    COLIBRI_UNROLL for (std::size_t r = 0; r < 4; ++r) factors[r] = C::Scales(rows[r][b]);
+    SpreadRuns<false>(factors, C::Scale4(rows, b), out.scale);
     if constexpr (C::minimums) {
-        const auto minimum = SumOfFour(Words4Tag(), minimums[0], minimums[1], minimums[2], minimums[3]);
-        acc = Fma4(hn::Neg(hn::ConvertTo(Floats4Tag(), minimum)), MulRounded(C::Minimum4(rows, b), scale), acc);
+        COLIBRI_UNROLL for (std::size_t r = 0; r < 4; ++r) factors[r] = C::Minimums(rows[r][b]);
+        SpreadRuns<true>(factors, C::Minimum4(rows, b), out.minimum);
+    }
+}
+
+/// Adds groups 2*kPair and 2*kPair+1 (of 32) of a super-block, each if its bit in `wanted` is set.
+template <class Format, std::size_t kPair>
+COLIBRI_KERNEL Floats4 AddPair(Floats4 acc, const Format* const (&rows)[4], std::size_t b, const RunFactors& f,
+                               const activation_plane& y, unsigned wanted) {
+    using C = Codes<Format>;
+    if ((wanted >> (2 * kPair) & 3u) == 0) return acc;
+    const Bytes64 codes = Load64(y.codes + b * 256 + kPair * 64);
+    Words64 sums[4];
+    COLIBRI_UNROLL_ROWS for (std::size_t r = 0; r < 4; ++r) {
+        const Bytes64 w = Join(C::template Get<2 * kPair>(rows[r][b]), C::template Get<2 * kPair + 1>(rows[r][b]));
+        COLIBRI_UNROLL for (std::size_t i = 0; i < kByteParts; ++i) {
+            sums[r].v[i] = Dot<C::max_code == 255 && kSignedDot>(ZeroWords(), w.v[i], codes.v[i]);
+        }
+    }
+    Words4 runs[4];
+    SumRuns(sums, runs);
+    COLIBRI_UNROLL for (std::size_t half = 0; half < 2; ++half) {
+        const std::size_t g = 2 * kPair + half;
+        if ((wanted >> g & 1u) == 0) continue;
+        const std::int16_t* s = y.sums + b * 16 + g * 2;
+        const float scale = y.scales[b * 8 + g];
+        if constexpr (quant::scale_run<Format> == 32) {
+            acc = AddRun<Format>(acc, hn::Add(runs[2 * half], runs[2 * half + 1]), hn::Load(Floats4Tag(), f.scale[2 * g]),
+                                 hn::Load(Floats4Tag(), f.minimum[2 * g]), s[0] + s[1], scale, y.weighted[b * 8 + g]);
+        } else {
+            COLIBRI_UNROLL for (std::size_t i = 0; i < 2; ++i) {
+                acc = AddRun<Format>(acc, runs[2 * half + i], hn::Load(Floats4Tag(), f.scale[2 * g + i]),
+                                     hn::Load(Floats4Tag(), f.minimum[2 * g + i]), s[i], scale,
+                                     scale * static_cast<float>(s[i]));
+            }
+        }
+    }
+    return acc;
+}
+
+/// Adds super-block b of four rows: its groups of 32 in order, then those that have a residual.
+template <class Format>
+COLIBRI_KERNEL Floats4 AddSuperBlock(Floats4 acc, const Format* const (&rows)[4], std::size_t b, const activation_plane (&planes)[2],
+                                     unsigned flags) {
+    RunFactors f;
+    LoadFactors(rows, b, f);
+    unsigned wanted = 0xff;
+    for (std::size_t p = 0; p < 2 && wanted != 0; ++p) {
+        acc = AddPair<Format, 0>(acc, rows, b, f, planes[p], wanted);
+        acc = AddPair<Format, 1>(acc, rows, b, f, planes[p], wanted);
+        acc = AddPair<Format, 2>(acc, rows, b, f, planes[p], wanted);
+        acc = AddPair<Format, 3>(acc, rows, b, f, planes[p], wanted);
+        wanted = flags;
     }
     return acc;
 }
 
 template <class Format>
-COLIBRI_KERNEL Floats4 RowsOfSuperBlocks(const Format* const (&rows)[4], const Column (&planes)[2], const std::uint8_t* flags,
-                                         std::size_t blocks, std::size_t ahead) {
+COLIBRI_KERNEL Floats4 RowsOfSuperBlocks(const Format* const (&rows)[4], const activation_plane (&planes)[2],
+                                         const std::uint8_t* flags, std::size_t blocks, std::size_t ahead) {
     Floats4 acc = hn::Zero(Floats4Tag());
     for (std::size_t b = 0; b < blocks; ++b) {
         PrefetchNext(rows, b, sizeof(Format), ahead);
-        const std::size_t count = flags[b] != 0 ? 2 : 1;
-        for (std::size_t p = 0; p < count; ++p) acc = AddSuperBlock(acc, rows, b, planes[p]);
+        acc = AddSuperBlock(acc, rows, b, planes, flags[b]);
     }
     return acc;
 }
@@ -2000,8 +1930,8 @@ COLIBRI_KERNEL Floats4 RowsOfSuperBlocks(const Format* const (&rows)[4], const C
 /// Rows [row_begin, row_end) times the j-th column.
 template <class Format>
 COLIBRI_KERNEL void GemvRows(const product_arguments& a, std::size_t row_begin, std::size_t row_end, std::size_t j) {
-    const Column planes[2] = {ColumnAt(a, j), ResidualAt(a, j)};
-    const std::uint8_t* flags = a.flags + ColumnOf(a, j) * a.flag_stride;
+    const activation_plane planes[2] = {PlaneAt(a.activations.plane, a, j), PlaneAt(a.activations.residual, a, j)};
+    const std::uint8_t* flags = a.activations.flags + ColumnOf(a, j) * a.activations.stride.flags;
     float* out = a.out + j * a.out_stride;
     for (std::size_t r = row_begin; r < row_end; r += 4) {
         const std::size_t count = row_end - r < 4 ? row_end - r : 4;
@@ -2023,62 +1953,70 @@ COLIBRI_KERNEL void GemvRows(const product_arguments& a, std::size_t row_begin, 
 }
 
 #undef COLIBRI_UNROLL_ROWS
-// Several columns: 256 weights of 16 or 32 rows at a time are unpacked to panels, which all columns then use. Part of
-// kernels-inl.hpp.
+// One column, weights in panels of 16 rows (quant/panel_layout.hpp): every lane is a row. Part of kernels-inl.hpp.
 
-/// Rows unpacked together, in panels of 16: one row for each word of 64 bytes.
-inline constexpr std::size_t kGroupPanels = kByteParts == 1 ? 2 : 1;
-/// Vectors of rows, and columns, whose sums are kept in registers together.
-inline constexpr std::size_t kTileVectors = 2;
-inline constexpr std::size_t kTileColumns = kByteParts == 1 ? 6 : HWY_ARCH_ARM ? 4 : kByteParts == 2 ? 3 : 2;
+using quant::panel_layout;
 
-/// 256 weights of a group of rows.
-struct PanelScratch {
-    alignas(64) std::uint8_t codes[64][kGroupPanels * 64];   ///< [k / 4][row][k % 4]
-    alignas(64) float scale[8][kGroupPanels * 16];           ///< of each block of 32; super-blocks: the first only
-    alignas(64) float minimum[8][kGroupPanels * 16];
-    alignas(64) std::int32_t factors[16][kGroupPanels * 16]; ///< super-blocks: the integer scale of each run of 16 or 32
-    alignas(64) std::int16_t pairs[8][kGroupPanels * 32];    ///< super-blocks: minimums of two runs side by side
-};
-
-/// How a tile is computed: everything about a format that its inner loop depends on.
-///   kRun    weights that share a scale: 16, 32
-///   kSuper  whether eight or sixteen runs are added as integers
-///   kAdds   pair sums that fit 16 bits (1 where it doesn't matter)
-template <std::size_t kRunSize, bool kIsSuper, bool kIsSigned, std::size_t kAddCount>
-struct TileKind {
-    static constexpr std::size_t run = kRunSize;
-    static constexpr bool super = kIsSuper, is_signed = kIsSigned;
-    static constexpr std::size_t adds = kAddCount;
-};
-
-template <class Format>
-constexpr std::size_t RunOf() {
-    if constexpr (quant::super_format<Format>) return Format::sub_size;
-    else return 32;
+/// Each byte shifted, what comes from its neighbour not removed.
+template <int kBits>
+COLIBRI_KERNEL ByteVec ShiftBytesRight(ByteVec a) {
+    const hn::Repartition<std::uint16_t, ByteTag> d16;
+    if constexpr (kBits == 0) return a;
+    else return hn::BitCast(ByteTag(), hn::ShiftRight<kBits>(hn::BitCast(d16, a)));
 }
-template <class Format>
-constexpr std::size_t AddsOf() {
-#if COLIBRI_VNNI || !HWY_ARCH_X86
-    return 1;
-#else
-    return Codes<Format>::max_code <= 31 ? 4 : Codes<Format>::max_code <= 63 ? 2 : 1;  // adds * 2 * code * 127 < 2^15
-#endif
+template <int kBits>
+COLIBRI_KERNEL ByteVec ShiftBytesLeft(ByteVec a) {
+    const hn::Repartition<std::uint16_t, ByteTag> d16;
+    if constexpr (kBits == 0) return a;
+    else return hn::BitCast(ByteTag(), hn::ShiftLeft<kBits>(hn::BitCast(d16, a)));
 }
-template <class Format>
-using TileKindOf = TileKind<RunOf<Format>(), Codes<Format>::super, Codes<Format>::max_code == 255 && kSignedDot, AddsOf<Format>()>;
+/// Bits from `kFrom` on of each byte moved to `kTo`, then those in kMask kept.
+template <int kFrom, int kTo, int kMask>
+COLIBRI_KERNEL ByteVec MoveBits(ByteVec a) {
+    const auto mask = hn::Set(ByteTag(), std::uint8_t{kMask});
+    if constexpr (kFrom >= kTo) return hn::And(ShiftBytesRight<kFrom - kTo>(a), mask);
+    else return hn::And(ShiftBytesLeft<kTo - kFrom>(a), mask);
+}
 
-/// What a tile needs besides the panels.
-struct TileArguments {
-    const product_arguments* product;
-    std::size_t row;        ///< first row of the group
-    std::size_t chunk;      ///< which 256 weights
-    std::size_t first;      ///< blocks of 32 in this chunk, from first to before end
-    std::size_t end;
-    int zero;               ///< zero point of the unsigned codes
-    bool minimums;
-    bool residual;          ///< multiply the residuals
+/// Values of the sixteen table codes of IQ4_NL and IQ4_XS as this target's dot wants them: signed, or with a zero point of 128.
+struct Iq4Table {
+    alignas(16) std::uint8_t value[16];
 };
+constexpr Iq4Table MakeIq4Table() {
+    Iq4Table t{};
+    for (std::size_t i = 0; i < 16; ++i) t.value[i] = static_cast<std::uint8_t>(quant::iq4_values[i] + kSignedZero);
+    return t;
+}
+inline constexpr Iq4Table kIq4Table = MakeIq4Table();
+
+/// Codes of columns 4*kQuad..4*kQuad+3 of a run of 32; `run` points to part i of the run's first vector (i * kBytes bytes in).
+/// As Codes<Format>::Get has them: unsigned, or signed where the dot takes that.
+template <class Format, int kQuad>
+COLIBRI_KERNEL ByteVec PanelCode(const std::uint8_t* run) {
+    constexpr int bits = static_cast<int>(panel_layout<Format>::low_bits + panel_layout<Format>::high_bits);
+    const auto load = [run](int vector) HWY_ATTR { return hn::LoadU(ByteTag(), run + vector * 64); };
+    if constexpr (bits == 8) {
+        if constexpr (kSignedDot) return load(kQuad);
+        else return hn::Xor(load(kQuad), hn::Set(ByteTag(), std::uint8_t{0x80}));
+    } else if constexpr (bits == 2 || bits == 3) {
+        const ByteVec low = MoveBits<kQuad / 2 * 2, 0, 3>(load(kQuad % 2));
+        if constexpr (bits == 2) return low;
+        else return hn::Or(low, MoveBits<kQuad, 2, 4>(load(2)));
+    } else {
+        const ByteVec low = MoveBits<kQuad / 4 * 4, 0, 15>(load(kQuad % 4));
+        if constexpr (bits == 5) {
+            return hn::Or(low, MoveBits<kQuad, 4, 16>(load(4)));
+        } else if constexpr (bits == 6) {
+            return hn::Or(low, MoveBits<kQuad / 2 * 2, 4, 48>(load(4 + kQuad % 2)));
+        } else if constexpr (Format::type == dtype::mxfp4) {
+            return hn::TableLookupBytes(hn::LoadDup128(ByteTag(), Codes<Format>::values), low);
+        } else if constexpr (Codes<Format>::max_code == 255) {
+            return hn::TableLookupBytes(hn::LoadDup128(ByteTag(), kIq4Table.value), low);
+        } else {
+            return low;
+        }
+    }
+}
 
 COLIBRI_KERNEL ByteVec SpreadQuad(const std::int8_t* codes) {
     std::int32_t quad;
@@ -2086,10 +2024,304 @@ COLIBRI_KERNEL ByteVec SpreadQuad(const std::int8_t* codes) {
     return hn::BitCast(ByteTag(), hn::Set(WordTag(), quad));
 }
 
-/// Integer sums of one run: t[v][c] = -zero * sum of codes + dot.
+/// Pair sums of a format's codes that fit 16 bits: adds * 2 * code * 127 < 2^15 (1 where it doesn't matter).
+template <class Format>
+constexpr int AddsOf() {
+#if COLIBRI_VNNI || !HWY_ARCH_X86
+    return 1;
+#else
+    return Codes<Format>::max_code <= 31 ? 4 : Codes<Format>::max_code <= 63 ? 2 : 1;
+#endif
+}
+
+/// t + the dots of quads kFrom..kEnd-1 of part i of a run.
+template <class Format, int kFrom, int kEnd>
+COLIBRI_KERNEL WordVec DotQuads(WordVec t, const std::uint8_t* run, const std::int8_t* y) {
+    constexpr bool is_signed = Codes<Format>::max_code == 255 && kSignedDot;
+    constexpr int adds = AddsOf<Format>();
+    if constexpr (kFrom < kEnd) {
+        if constexpr (adds == 4) {
+            const ByteVec w[4] = {PanelCode<Format, kFrom>(run), PanelCode<Format, kFrom + 1>(run),
+                                  PanelCode<Format, kFrom + 2>(run), PanelCode<Format, kFrom + 3>(run)};
+            const ByteVec q[4] = {SpreadQuad(y + kFrom * 4), SpreadQuad(y + kFrom * 4 + 4), SpreadQuad(y + kFrom * 4 + 8),
+                                  SpreadQuad(y + kFrom * 4 + 12)};
+            t = DotSeveral<is_signed, 4>(t, w, q);
+        } else if constexpr (adds == 2) {
+            const ByteVec w[2] = {PanelCode<Format, kFrom>(run), PanelCode<Format, kFrom + 1>(run)};
+            const ByteVec q[2] = {SpreadQuad(y + kFrom * 4), SpreadQuad(y + kFrom * 4 + 4)};
+            t = DotSeveral<is_signed, 2>(t, w, q);
+        } else {
+            t = Dot<is_signed>(t, PanelCode<Format, kFrom>(run), SpreadQuad(y + kFrom * 4));
+        }
+        return DotQuads<Format, kFrom + adds, kEnd>(t, run, y);
+    } else {
+        return t;
+    }
+}
+
+/// Scales and minimums of a chunk of a panel.
+template <class Format>
+struct PanelScales {
+    using Layout = panel_layout<Format>;
+    const std::uint8_t* chunk;
+    std::size_t runs;  ///< of 32 columns
+    Floats d;          ///< super-blocks: of each row
+    Floats dmin;       ///< negated
+
+    COLIBRI_KERNEL PanelScales(const std::uint8_t* begin, std::size_t n) : chunk(begin), runs(n) {
+        if constexpr (Codes<Format>::super) {
+            d = LoadF16(Halves(Layout::scale_offset(8)));
+            if constexpr (Codes<Format>::minimums) dmin = Neg(LoadF16(Halves(Layout::minimum_offset(8))));
+        }
+    }
+
+    /// Of run j of the chunk, a run having scale_run<Format> columns.
+    COLIBRI_KERNEL Floats Scale(std::size_t j) const {
+        if constexpr (Format::type == dtype::q2_k) return Mul(LoadSmall<0>(chunk + Layout::sub_scale_offset(8) + j * 16), d);
+        else if constexpr (Codes<Format>::super) return Mul(LoadI8(Signed(Layout::sub_scale_offset(8) + j * 16)), d);
+        else if constexpr (Format::type == dtype::mxfp4) return Powers(chunk + Layout::scale_offset(runs) + j * 16);
+        else return LoadF16(Halves(Layout::scale_offset(runs) + j * 32));
+    }
+    COLIBRI_KERNEL Floats Minimum(std::size_t j) const {
+        if constexpr (Format::type == dtype::q2_k) return Mul(LoadSmall<4>(chunk + Layout::sub_scale_offset(8) + j * 16), dmin);
+        else if constexpr (Codes<Format>::super) return Mul(LoadI8(Signed(Layout::sub_minimum_offset(8) + j * 16)), dmin);
+        else return LoadF16(Halves(Layout::minimum_offset(runs) + j * 32));
+    }
+
+private:
+    COLIBRI_KERNEL const std::uint16_t* Halves(std::size_t at) const { return reinterpret_cast<const std::uint16_t*>(chunk + at); }
+    COLIBRI_KERNEL const std::int8_t* Signed(std::size_t at) const { return reinterpret_cast<const std::int8_t*>(chunk + at); }
+    /// Half a byte of each of 16 as a float.
+    template <int kShift>
+    COLIBRI_KERNEL static Floats LoadSmall(const std::uint8_t* p) {
+        const hn::Repartition<std::uint16_t, Tag16> d16;
+        const auto shifted = hn::BitCast(Tag16(), hn::ShiftRight<kShift>(hn::BitCast(d16, hn::LoadU(Tag16(), p))));
+        alignas(16) std::uint8_t small[16];
+        hn::Store(hn::And(shifted, hn::Set(Tag16(), std::uint8_t{15})), Tag16(), small);
+        return LoadI8(reinterpret_cast<const std::int8_t*>(small));
+    }
+    /// 2^(e-128) of 16 exponents: an exponent field of e-1, and a subnormal below e = 2.
+    COLIBRI_KERNEL static Floats Powers(const std::uint8_t* p) {
+        const hn::Rebind<std::uint8_t, IntTag> d8;
+        Floats r;
+        COLIBRI_UNROLL for (std::size_t i = 0; i < kParts; ++i) {
+            const auto e = hn::PromoteTo(IntTag(), hn::LoadU(d8, p + i * kLanes));
+            const auto normal = hn::ShiftLeft<23>(hn::Sub(e, hn::Set(IntTag(), 1)));
+            const auto subnormal = hn::ShiftLeft<21>(hn::Add(e, hn::Set(IntTag(), 1)));
+            r.v[i] = hn::BitCast(FloatTag(), hn::IfThenElse(hn::Lt(e, hn::Set(IntTag(), 2)), subnormal, normal));
+        }
+        return r;
+    }
+};
+
+/// Adds group g of a chunk (32 columns) of 16 rows; `y` begins at the chunk. In avx512vnni an argument's type belongs to avx512,
+/// which has a function of the same name: parentheses around the name in calls keep that one out.
+template <class Format>
+COLIBRI_KERNEL Floats AddPanelGroup(Floats acc, const std::uint8_t* chunk, const PanelScales<Format>& s, const activation_plane& y,
+                                    std::size_t g) {
+    constexpr int run = static_cast<int>(quant::scale_run<Format>);
+    constexpr int zero = Codes<Format>::zero;
+    const std::uint8_t* codes = chunk + g * panel_layout<Format>::run_codes;
+    const float scale = y.scales[g];
+    COLIBRI_UNROLL for (int half = 0; half < 32 / run; ++half) {
+        const int sum = run == 32 ? y.sums[2 * g] + y.sums[2 * g + 1] : y.sums[2 * g + static_cast<std::size_t>(half)];
+        const WordVec start = hn::Set(WordTag(), -zero * sum);
+        Floats t;
+        COLIBRI_UNROLL for (std::size_t i = 0; i < kParts; ++i) {
+            WordVec dot;
+            if constexpr (run == 32) dot = DotQuads<Format, 0, 8>(start, codes + i * kBytes, y.codes + g * 32);
+            else if (half == 0) dot = DotQuads<Format, 0, 4>(start, codes + i * kBytes, y.codes + g * 32);
+            else dot = DotQuads<Format, 4, 8>(start, codes + i * kBytes, y.codes + g * 32);
+            t.v[i] = hn::ConvertTo(FloatTag(), dot);
+        }
+        const std::size_t j = g * (32 / run) + static_cast<std::size_t>(half);
+        acc = Fma(t, Mul(s.Scale(j), Set(scale)), acc);
+        if constexpr (Codes<Format>::minimums) {
+            const float weighted = run == 32 ? y.weighted[g] : scale * static_cast<float>(sum);
+            acc = Fma(s.Minimum(j), Set(weighted), acc);
+        }
+    }
+    return acc;
+}
+
+COLIBRI_KERNEL activation_plane From(const activation_plane& y, std::size_t value) {
+    return {y.codes + value, y.scales + value / 32, y.weighted + value / 32, y.sums + value / 16};
+}
+
+/// One panel times the j-th column.
+template <class Format>
+COLIBRI_KERNEL Floats PanelTimesColumn(const product_arguments& a, std::size_t panel, std::size_t j) {
+    const activation_plane planes[2] = {PlaneAt(a.activations.plane, a, j), PlaneAt(a.activations.residual, a, j)};
+    const std::uint8_t* flags = a.activations.flags + ColumnOf(a, j) * a.activations.stride.flags;
+    const auto* chunk = reinterpret_cast<const std::uint8_t*>(a.weights) + panel * a.row_bytes;
+    Floats acc = Zero();
+    for (std::size_t k = 0; k < a.k; k += 256) {
+        const std::size_t n = a.k - k < 256 ? (a.k - k) / 32 : 8;
+        const PanelScales<Format> scales(chunk, n);
+        unsigned wanted = (1u << n) - 1;
+        for (std::size_t p = 0; p < 2; ++p) {
+            const activation_plane y = From(planes[p], k);
+            for (; wanted != 0; wanted &= wanted - 1) {
+                acc = (AddPanelGroup<Format>)(acc, chunk, scales, y, static_cast<std::size_t>(__builtin_ctz(wanted)));
+            }
+            wanted = flags[k / 256];
+        }
+        chunk += panel_layout<Format>::chunk_bytes(n);
+    }
+    return acc;
+}
+
+/// Rows [row_begin, row_end) times all columns, column after column while the panel is in the cache; row_begin is a multiple of 16.
+template <class Format>
+COLIBRI_ENTRY void PanelColumns(const product_arguments& a, std::size_t row_begin, std::size_t row_end) {
+    for (std::size_t r = row_begin; r < row_end; r += 16) {
+        for (std::size_t j = 0; j < a.column_count; ++j) {
+            const Floats acc = PanelTimesColumn<Format>(a, r / 16, j);
+            float* out = a.out + j * a.out_stride + r;
+            if (row_end - r >= 16) Store(acc, out);
+            else StoreSome(acc, out, row_end - r);
+        }
+    }
+}
+// Columns of activations packed for products of several: the columns of a tile side by side. Part of kernels-inl.hpp.
+
+/// Vectors of rows, and columns, whose sums are kept in registers together.
+inline constexpr std::size_t kTileVectors = 2;
+inline constexpr std::size_t kTileColumns = kByteParts == 1 ? 6 : HWY_ARCH_ARM ? 4 : kByteParts == 2 ? 3 : 2;
+
+/// A tile of kColumns columns and some groups of 32 values: of the quads of codes, scales, weighted sums, sums of 32 and of 16 codes
+/// (as words) each kColumns of a kind together; last the columns' numbers, -1 for those that only fill the tile up.
+template <std::size_t kColumns>
+struct PackedTile {
+    const std::int32_t* words;
+    std::size_t groups;
+
+    COLIBRI_KERNEL static constexpr std::size_t Words(std::size_t groups) { return kColumns * packed_words(groups); }
+    COLIBRI_KERNEL const float* Scales() const { return reinterpret_cast<const float*>(words + 8 * groups * kColumns); }
+    COLIBRI_KERNEL const float* Weighted() const { return reinterpret_cast<const float*>(words + 9 * groups * kColumns); }
+    COLIBRI_KERNEL const std::int32_t* Sums() const { return words + 10 * groups * kColumns; }
+    COLIBRI_KERNEL const std::int32_t* HalfSums() const { return words + 11 * groups * kColumns; }
+    COLIBRI_KERNEL const std::int32_t* Columns() const { return words + 13 * groups * kColumns; }
+};
+
+/// Columns of the tile that takes the last `rest` columns.
+COLIBRI_KERNEL constexpr std::size_t RestColumns(std::size_t rest) {
+    return rest <= 2 ? rest : rest <= 4 && kTileColumns > 4 ? 4 : kTileColumns;
+}
+/// Columns of the tile that has the i-th of `count` columns.
+COLIBRI_KERNEL constexpr std::size_t TileWidth(std::size_t i, std::size_t count) {
+    return i / kTileColumns < count / kTileColumns ? kTileColumns : RestColumns(count % kTileColumns);
+}
+
+/// Writes `groups` groups of column c of a plane, from value `from` on, as number `i` of `count` packed columns; `number` is its
+/// place in the product.
+COLIBRI_KERNEL void PackColumn(const quant::activation_planes& plane, const quant::activation_strides& stride, std::size_t c,
+                               std::size_t from, std::size_t groups, std::size_t i, std::size_t count, std::size_t number,
+                               std::int32_t* out) {
+    const std::size_t width = TileWidth(i, count);
+    out += i / kTileColumns * PackedTile<kTileColumns>::Words(groups);
+    std::int32_t* to = out + i % kTileColumns;
+    const std::int8_t* codes = plane.codes + c * stride.codes + from;
+    for (std::size_t q = 0; q < groups * 8; ++q) __builtin_memcpy(to + q * width, codes + q * 4, 4);
+    to += groups * 8 * width;
+    const float* scales = plane.scales + c * stride.scales + from / 32;
+    const float* weighted = plane.weighted + c * stride.scales + from / 32;
+    const std::int16_t* sums = plane.sums + c * stride.sums + from / 16;
+    for (std::size_t g = 0; g < groups; ++g) {
+        __builtin_memcpy(to + g * width, scales + g, 4);
+        __builtin_memcpy(to + (groups + g) * width, weighted + g, 4);
+        to[(2 * groups + g) * width] = sums[2 * g] + sums[2 * g + 1];
+        to[(3 * groups + 2 * g) * width] = sums[2 * g];
+        to[(3 * groups + 2 * g + 1) * width] = sums[2 * g + 1];
+    }
+    to[5 * groups * width] = static_cast<std::int32_t>(number);
+}
+
+/// Zeros for the columns that fill up the last tile of `count`.
+COLIBRI_KERNEL void FillTile(std::size_t groups, std::size_t count, std::int32_t* out) {
+    const std::size_t rest = count % kTileColumns;
+    const std::size_t width = RestColumns(rest);
+    out += count / kTileColumns * PackedTile<kTileColumns>::Words(groups);
+    for (std::size_t i = rest; i < width; ++i) {
+        for (std::size_t w = 0; w < 13 * groups; ++w) out[w * width + i] = 0;
+        out[13 * groups * width + i] = -1;
+    }
+}
+
+/// Packs chunk `chunk` of the product's columns, and of those that have a residual in a group. Writes a.packed.
+COLIBRI_ENTRY void PackChunk(const product_arguments& a, std::size_t chunk) {
+    const auto& m = a.activations;
+    const std::size_t left = a.k / 32 - chunk * 8;
+    const std::size_t groups = left < 8 ? left : 8;
+    std::int32_t* all = a.packed.words + chunk * a.packed.chunk_words;
+    std::uint32_t* counts = a.packed.residual_counts + chunk * 8;
+    for (std::size_t g = 0; g < groups; ++g) counts[g] = 0;
+    for (std::size_t j = 0; j < a.column_count; ++j) {
+        const std::size_t c = ColumnOf(a, j);
+        PackColumn(m.plane, m.stride, c, chunk * 256, groups, j, a.column_count, j, all);
+        for (unsigned flags = m.flags[c * m.stride.flags + chunk]; flags != 0; flags &= flags - 1) {
+            ++counts[static_cast<std::size_t>(__builtin_ctz(flags))];
+        }
+    }
+    FillTile(groups, a.column_count, all);
+    std::uint32_t done[8] = {};
+    for (std::size_t j = 0; j < a.column_count; ++j) {
+        const std::size_t c = ColumnOf(a, j);
+        for (unsigned flags = m.flags[c * m.stride.flags + chunk]; flags != 0; flags &= flags - 1) {
+            const auto g = static_cast<std::size_t>(__builtin_ctz(flags));
+            const std::size_t at = chunk * 8 + g;
+            PackColumn(m.residual, m.stride, c, at * 32, 1, done[g]++, counts[g], j, a.packed.residual_words + at * a.packed.group_words);
+        }
+    }
+    for (std::size_t g = 0; g < groups; ++g) {
+        FillTile(1, counts[g], a.packed.residual_words + (chunk * 8 + g) * a.packed.group_words);
+    }
+}
+// Several columns: 256 columns of 16 or 32 rows of weights at a time are unpacked, which all columns of activations then use. Part
+// of kernels-inl.hpp.
+
+/// Rows unpacked together, in panels of 16: one row for each word of 64 bytes.
+inline constexpr std::size_t kGroupPanels = kByteParts == 1 ? 2 : 1;
+
+/// 256 columns of a group of rows, unpacked.
+struct PanelScratch {
+    alignas(64) std::uint8_t codes[64][kGroupPanels * 64];  ///< [k / 4][row][k % 4]
+    alignas(64) float scale[16][kGroupPanels * 16];         ///< of each run of 16 or 32
+    alignas(64) float minimum[16][kGroupPanels * 16];
+    alignas(64) float unused[kTileVectors * kLanes];        ///< results of columns that fill up a tile
+};
+
+/// How a tile is computed: everything about a format that its inner loop depends on.
+///   run        weights that share a scale: 16, 32
+///   is_signed  whether weights are signed bytes
+///   adds       pair sums that fit 16 bits (1 where it doesn't matter)
+///   minimums   whether there are any
+template <std::size_t kRunSize, bool kIsSigned, std::size_t kAddCount, bool kMinimums>
+struct TileKind {
+    static constexpr std::size_t run = kRunSize;
+    static constexpr bool is_signed = kIsSigned, minimums = kMinimums;
+    static constexpr std::size_t adds = kAddCount;
+};
+template <class Format>
+using TileKindOf = TileKind<quant::scale_run<Format>, Codes<Format>::max_code == 255 && kSignedDot,
+                            static_cast<std::size_t>(AddsOf<Format>()), Codes<Format>::minimums>;
+
+/// What a tile needs besides the panels.
+struct TileArguments {
+    const product_arguments* product;
+    std::size_t row;     ///< first row of the rows' group
+    std::size_t first;   ///< first group of 32 columns within the chunk
+    std::size_t groups;  ///< number of them, as many as the packed tiles have
+    int zero;            ///< zero point of the unsigned codes
+    bool begins;         ///< results start at zero, not at what is there
+};
+
+COLIBRI_KERNEL ByteVec SpreadWord(const std::int32_t* word) { return hn::BitCast(ByteTag(), hn::Set(WordTag(), *word)); }
+
+/// Integer sums of one run: t[v][c] = start[c] + dot.
 template <class Kind, std::size_t kVectors, std::size_t kColumns>
-COLIBRI_KERNEL void DotRun(const std::uint8_t* panel, std::size_t panel_stride, const std::int8_t* const (&codes)[kColumns],
-                           const std::int32_t (&start)[kColumns], WordVec (&t)[kVectors][kColumns]) {
+COLIBRI_KERNEL void DotRun(const std::uint8_t* panel, const std::int32_t* quads, const std::int32_t* start,
+                           WordVec (&t)[kVectors][kColumns]) {
     COLIBRI_UNROLL for (std::size_t c = 0; c < kColumns; ++c) {
         COLIBRI_UNROLL for (std::size_t v = 0; v < kVectors; ++v) t[v][c] = hn::Set(WordTag(), start[c]);
     }
@@ -2097,12 +2329,12 @@ COLIBRI_KERNEL void DotRun(const std::uint8_t* panel, std::size_t panel_stride, 
         ByteVec w[kVectors][Kind::adds];
         COLIBRI_UNROLL for (std::size_t v = 0; v < kVectors; ++v) {
             COLIBRI_UNROLL for (std::size_t i = 0; i < Kind::adds; ++i) {
-                w[v][i] = hn::Load(ByteTag(), panel + (q + i) * panel_stride + v * kBytes);
+                w[v][i] = hn::Load(ByteTag(), panel + (q + i) * kGroupPanels * 64 + v * kBytes);
             }
         }
         COLIBRI_UNROLL for (std::size_t c = 0; c < kColumns; ++c) {
             ByteVec y[Kind::adds];
-            COLIBRI_UNROLL for (std::size_t i = 0; i < Kind::adds; ++i) y[i] = SpreadQuad(codes[c] + (q + i) * 4);
+            COLIBRI_UNROLL for (std::size_t i = 0; i < Kind::adds; ++i) y[i] = SpreadWord(quads + (q + i) * kColumns + c);
             COLIBRI_UNROLL for (std::size_t v = 0; v < kVectors; ++v) {
                 t[v][c] = DotSeveral<Kind::is_signed, Kind::adds>(t[v][c], w[v], y);
             }
@@ -2110,102 +2342,67 @@ COLIBRI_KERNEL void DotRun(const std::uint8_t* panel, std::size_t panel_stride, 
     }
 }
 
-/// Adds float(sum) * (scale * y) to a result.
-COLIBRI_KERNEL hn::Vec<FloatTag> AddScaled(hn::Vec<FloatTag> acc, hn::Vec<FloatTag> sum, const float* scale, float y) {
-    const auto factor = hn::Mul(hn::Load(FloatTag(), scale), hn::Set(FloatTag(), y));  // a factor of Fma: can't be fused
+using FloatVec = hn::Vec<FloatTag>;
+
+/// acc + a * b, fused where the target can.
+COLIBRI_KERNEL FloatVec FmaVec(FloatVec a, FloatVec b, FloatVec acc) {
 #if HWY_NATIVE_FMA
-    return hn::MulAdd(sum, factor, acc);
+    return hn::MulAdd(a, b, acc);
 #else
-    return hn::Add(acc, hn::Mul(sum, factor));
+    return hn::Add(acc, hn::Mul(a, b));
 #endif
 }
 
-/// Adds (blocks of) one chunk of kVectors vectors of rows, from vector `first`, times columns to the results. A chunk's residuals
-/// come after all its codes, so they are a pass of their own.
+/// Adds groups of one chunk of kVectors vectors of rows, from vector `first`, times the columns of a packed tile to the results.
 template <class Kind, std::size_t kVectors, std::size_t kColumns>
-COLIBRI_KERNEL void Tile(const PanelScratch& s, const TileArguments& a, std::size_t first, const std::uint32_t* js) {
+COLIBRI_KERNEL void Tile(PanelScratch& s, const TileArguments& a, std::size_t first, const std::int32_t* words) {
+    constexpr std::size_t runs = 32 / Kind::run;  // in a group of 32
+    const PackedTile<kColumns> tile{words, a.groups};
     const std::size_t lane = first * kLanes;
-    const std::int8_t* codes[kColumns];
-    const float* scales[kColumns];
-    const std::int16_t* sums[kColumns];
     float* out[kColumns];
-    hn::Vec<FloatTag> acc[kVectors][kColumns];
+    FloatVec acc[kVectors][kColumns];
     COLIBRI_UNROLL for (std::size_t c = 0; c < kColumns; ++c) {
-        const Column y = a.residual ? ResidualAt(*a.product, js[c]) : ColumnAt(*a.product, js[c]);
-        codes[c] = y.codes + a.chunk * 256 + a.first * 32;
-        scales[c] = y.scales + a.chunk * (Kind::super ? 1 : 8);
-        sums[c] = y.sums + a.chunk * (Kind::super ? 16 : 8);
-        out[c] = a.product->out + js[c] * a.product->out_stride + a.row + lane;
+        const std::int32_t j = tile.Columns()[c];
+        out[c] = j < 0 ? s.unused : a.product->out + static_cast<std::size_t>(j) * a.product->out_stride + a.row + lane;
         COLIBRI_UNROLL for (std::size_t v = 0; v < kVectors; ++v) {
-            if (a.chunk == 0 && !a.residual) acc[v][c] = hn::Zero(FloatTag());
-            else acc[v][c] = hn::LoadU(FloatTag(), out[c] + v * kLanes);
+            acc[v][c] = a.begins ? hn::Zero(FloatTag()) : hn::LoadU(FloatTag(), out[c] + v * kLanes);
         }
     }
-    const std::uint8_t* panel = s.codes[0] + first * kBytes;
-    if constexpr (!Kind::super) {
-        for (std::size_t b = a.first; b < a.end; ++b) {
-            std::int32_t start[kColumns];
-            COLIBRI_UNROLL for (std::size_t c = 0; c < kColumns; ++c) start[c] = -a.zero * sums[c][b];
+    // What the zero point of the codes adds too much, for all runs and columns at once.
+    alignas(64) std::int32_t start[round_up<std::size_t>(8 * runs * kColumns, 16)];
+    const std::int32_t* sums = runs == 1 ? tile.Sums() : tile.HalfSums();
+    const auto zero = hn::Set(WordTag(), -a.zero);
+    for (std::size_t i = 0; i < a.groups * runs * kColumns; i += kLanes) {
+        hn::Store(hn::Mul(hn::LoadU(WordTag(), sums + i), zero), WordTag(), start + i);
+    }
+    const std::uint8_t* panel = s.codes[a.first * 8] + first * kBytes;
+    const float* scale = s.scale[a.first * runs] + lane;
+    const float* minimum = s.minimum[a.first * runs] + lane;
+    const std::int32_t* quads = tile.words;
+    for (std::size_t g = 0; g < a.groups; ++g) {
+        COLIBRI_UNROLL for (std::size_t half = 0; half < runs; ++half) {
+            const std::size_t j = g * runs + half;
             WordVec t[kVectors][kColumns];
-            DotRun<Kind, kVectors, kColumns>(panel + b * 8 * kGroupPanels * 64, kGroupPanels * 64, codes, start, t);
+            DotRun<Kind, kVectors, kColumns>(panel, quads, start + j * kColumns, t);
+            panel += Kind::run / 4 * kGroupPanels * 64;
+            quads += Kind::run / 4 * kColumns;
             COLIBRI_UNROLL for (std::size_t c = 0; c < kColumns; ++c) {
-                codes[c] += 32;
+                const auto y = hn::Set(FloatTag(), tile.Scales()[g * kColumns + c]);
                 COLIBRI_UNROLL for (std::size_t v = 0; v < kVectors; ++v) {
-                    acc[v][c] = AddScaled(acc[v][c], hn::ConvertTo(FloatTag(), t[v][c]), s.scale[b] + lane + v * kLanes, scales[c][b]);
+                    const auto factor = hn::Mul(hn::Load(FloatTag(), scale + v * kLanes), y);  // a factor: can't be fused
+                    acc[v][c] = FmaVec(hn::ConvertTo(FloatTag(), t[v][c]), factor, acc[v][c]);
                 }
-            }
-            if (a.minimums) {
-                COLIBRI_UNROLL for (std::size_t c = 0; c < kColumns; ++c) {
-                    const auto sum = hn::Set(FloatTag(), static_cast<float>(sums[c][b]));
+                if constexpr (Kind::minimums) {
+                    const float weighted = runs == 1 ? tile.Weighted()[g * kColumns + c]
+                                                     : tile.Scales()[g * kColumns + c] *
+                                                           static_cast<float>(tile.HalfSums()[j * kColumns + c]);
                     COLIBRI_UNROLL for (std::size_t v = 0; v < kVectors; ++v) {
-                        acc[v][c] = AddScaled(acc[v][c], sum, s.minimum[b] + lane + v * kLanes, scales[c][b]);
+                        acc[v][c] = FmaVec(hn::Load(FloatTag(), minimum + v * kLanes), hn::Set(FloatTag(), weighted), acc[v][c]);
                     }
                 }
             }
-        }
-    } else {
-        constexpr std::size_t runs = 256 / Kind::run;
-        // Sums of the activations of each run.
-        alignas(64) std::int16_t run_sums[kColumns][runs];
-        for (std::size_t c = 0; c < kColumns; ++c) {
-            for (std::size_t i = 0; i < runs; ++i) {
-                run_sums[c][i] = Kind::run == 16 ? sums[c][i] : static_cast<std::int16_t>(sums[c][2 * i] + sums[c][2 * i + 1]);
-            }
-        }
-        WordVec total[kVectors][kColumns];
-        COLIBRI_UNROLL for (std::size_t v = 0; v < kVectors; ++v) {
-            COLIBRI_UNROLL for (std::size_t c = 0; c < kColumns; ++c) total[v][c] = ZeroWords();
-        }
-        for (std::size_t i = 0; i < runs; ++i) {
-            std::int32_t start[kColumns];
-            COLIBRI_UNROLL for (std::size_t c = 0; c < kColumns; ++c) start[c] = -a.zero * run_sums[c][i];
-            WordVec t[kVectors][kColumns];
-            DotRun<Kind, kVectors, kColumns>(panel + i * (Kind::run / 4) * kGroupPanels * 64, kGroupPanels * 64, codes, start, t);
-            COLIBRI_UNROLL for (std::size_t v = 0; v < kVectors; ++v) {
-                const auto factor = hn::Load(WordTag(), s.factors[i] + lane + v * kLanes);
-                COLIBRI_UNROLL for (std::size_t c = 0; c < kColumns; ++c) {
-                    total[v][c] = hn::Add(total[v][c], hn::Mul(t[v][c], factor));
-                }
-            }
-            COLIBRI_UNROLL for (std::size_t c = 0; c < kColumns; ++c) codes[c] += Kind::run;
-        }
-        COLIBRI_UNROLL for (std::size_t c = 0; c < kColumns; ++c) {
-            COLIBRI_UNROLL for (std::size_t v = 0; v < kVectors; ++v) {
-                acc[v][c] = AddScaled(acc[v][c], hn::ConvertTo(FloatTag(), total[v][c]), s.scale[0] + lane + v * kLanes, scales[c][0]);
-            }
-        }
-        if (a.minimums) {
-            for (std::size_t c = 0; c < kColumns; ++c) {
-                COLIBRI_UNROLL for (std::size_t v = 0; v < kVectors; ++v) {
-                    WordVec sum = ZeroWords();
-                    for (std::size_t i = 0; i < runs / 2; ++i) {
-                        const auto pair = hn::BitCast(WordTag(), hn::Load(hn::Repartition<std::int16_t, WordTag>(), s.pairs[i] + 2 * (lane + v * kLanes)));
-                        const auto y = hn::BitCast(WordTag(), SpreadQuad(reinterpret_cast<const std::int8_t*>(run_sums[c] + 2 * i)));
-                        sum = PairProducts(sum, pair, y);
-                    }
-                    acc[v][c] = AddScaled(acc[v][c], hn::Neg(hn::ConvertTo(FloatTag(), sum)), s.minimum[0] + lane + v * kLanes, scales[c][0]);
-                }
-            }
+            scale += kGroupPanels * 16;
+            minimum += kGroupPanels * 16;
         }
     }
     COLIBRI_UNROLL for (std::size_t c = 0; c < kColumns; ++c) {
@@ -2213,58 +2410,45 @@ COLIBRI_KERNEL void Tile(const PanelScratch& s, const TileArguments& a, std::siz
     }
 }
 
-/// The tiles of `count` columns of all rows of the group.
+/// A packed tile times all rows of the group.
 template <class Kind, std::size_t kColumns>
-COLIBRI_KERNEL void Tiles(const PanelScratch& s, const TileArguments& a, const std::uint32_t* js) {
-    for (std::size_t v = 0; v < kGroupPanels * kByteParts; v += kTileVectors) Tile<Kind, kTileVectors, kColumns>(s, a, v, js);
+COLIBRI_KERNEL void Tiles(PanelScratch& s, const TileArguments& a, const std::int32_t* words) {
+    for (std::size_t v = 0; v < kGroupPanels * kByteParts; v += kTileVectors) Tile<Kind, kTileVectors, kColumns>(s, a, v, words);
 }
 
+/// `count` packed columns times all rows of the group.
 template <class Kind>
-COLIBRI_KERNEL void ListedColumns(const PanelScratch& s, const TileArguments& a, const std::uint32_t* js, std::size_t count) {
-    std::size_t done = 0;
-    for (; done + kTileColumns <= count; done += kTileColumns) Tiles<Kind, kTileColumns>(s, a, js + done);
-    if constexpr (kTileColumns > 3) {
-        for (; done + 2 <= count; done += 2) Tiles<Kind, 2>(s, a, js + done);
+COLIBRI_KERNEL void PackedColumns(PanelScratch& s, const TileArguments& a, const std::int32_t* words, std::size_t count) {
+    for (; count >= kTileColumns; count -= kTileColumns) {
+        Tiles<Kind, kTileColumns>(s, a, words);
+        words += PackedTile<kTileColumns>::Words(a.groups);
     }
-    for (; done < count; ++done) Tiles<Kind, 1>(s, a, js + done);
+    switch (RestColumns(count)) {
+        case 0: break;
+        case 1: Tiles<Kind, 1>(s, a, words); break;
+        case 2: Tiles<Kind, 2>(s, a, words); break;
+        case 4: Tiles<Kind, kTileColumns < 4 ? 1 : 4>(s, a, words); break;
+        default: Tiles<Kind, kTileColumns>(s, a, words); break;
+    }
 }
 
-/// One chunk of a group of rows times all columns. Not inlined: formats of one kind share it.
+/// One chunk of a group of rows times all columns: first all of them, then for each group of 32 those that have a residual there.
+/// Not inlined: formats of one kind share it.
 template <class Kind>
-__attribute__((noinline)) HWY_ATTR void AllColumns(const PanelScratch& s, TileArguments a) {
-    constexpr std::size_t most = 256;
+COLIBRI_OUTLINE void AllColumns(PanelScratch& s, TileArguments a, std::size_t chunk) {
     const product_arguments& p = *a.product;
-    const std::size_t passes = Kind::super ? 1 : a.end;
-    for (std::size_t begin = 0; begin < p.column_count; begin += most) {
-        const std::size_t count = p.column_count - begin < most ? p.column_count - begin : most;
-        std::uint32_t js[most];
-        std::uint8_t flags[most];
-        for (std::size_t i = 0; i < count; ++i) {
-            js[i] = static_cast<std::uint32_t>(begin + i);
-            flags[i] = p.flags[ColumnOf(p, begin + i) * p.flag_stride + a.chunk];
-        }
-        TileArguments pass = a;
-        // First all columns, then for each block (super-blocks: once) those that have a residual there: one instance of the tiles
-        // serves both.
-        std::size_t listed = count;
-        for (std::size_t b = 0;; ++b) {
-            if (listed != 0) ListedColumns<Kind>(s, pass, js, listed);
-            if (b == passes) break;
-            pass.residual = true;
-            if constexpr (!Kind::super) {
-                pass.first = b;
-                pass.end = b + 1;
-            }
-            listed = 0;
-            for (std::size_t i = 0; i < count; ++i) {
-                js[listed] = static_cast<std::uint32_t>(begin + i);
-                listed += flags[i] >> b & 1u;
-            }
-        }
+    PackedColumns<Kind>(s, a, p.packed.words + chunk * p.packed.chunk_words, p.column_count);
+    const std::size_t groups = a.groups;
+    a.groups = 1;
+    a.begins = false;
+    for (std::size_t g = 0; g < groups; ++g) {
+        const std::size_t at = chunk * 8 + g;
+        a.first = g;
+        PackedColumns<Kind>(s, a, p.packed.residual_words + at * p.packed.group_words, p.packed.residual_counts[at]);
     }
 }
 
-/// Four rows of `quads` words each, 16 bytes apart from one word to the next in the panel.
+/// Four rows of 64 words each, 16 bytes apart from one word to the next in the panel.
 COLIBRI_KERNEL void TransposeFour(const std::uint8_t (*rows)[256], std::uint8_t* panel, std::size_t panel_stride) {
     const Words4Tag d;
     const hn::Repartition<std::int64_t, Words4Tag> d64;
@@ -2296,16 +2480,28 @@ COLIBRI_KERNEL void UnpackSub(const Format* blocks, std::size_t count, std::uint
 
 /// Half floats of 16 rows as floats.
 template <class Format>
-COLIBRI_KERNEL void Halves16(const Format* const* rows, std::size_t b, std::uint16_t Format::*field, float* out) {
+COLIBRI_KERNEL Floats Halves16(const Format* const* rows, std::size_t b, std::uint16_t Format::*field) {
     std::uint16_t halves[16];
     for (std::size_t r = 0; r < 16; ++r) halves[r] = rows[r][b].*field;
-    Store(LoadF16(halves), out);
+    return LoadF16(halves);
 }
 
-/// Chunk `chunk` of 16 rows into panel p. `blocks`: blocks of 32 in it.
+/// Factors of a super-block's runs, of 16 rows: out[run] = d * factor. In avx512vnni the arguments' type belongs to avx512, which has
+/// a function of the same name: parentheses around the name in calls keep that one out.
 template <class Format>
-COLIBRI_KERNEL void UnpackPanel(const product_arguments& a, std::size_t row, std::size_t chunk, std::size_t blocks, std::size_t p,
-                                PanelScratch& s) {
+COLIBRI_KERNEL void UnpackFactors(const std::uint8_t (*factors)[16], Floats d, float (*out)[kGroupPanels * 16], std::size_t p) {
+    constexpr std::size_t apart = quant::scale_run<Format> / 16;  // factors come for every 16 weights
+    for (std::size_t j = 0; j < 16 / apart; ++j) {
+        std::int8_t column[16];
+        for (std::size_t r = 0; r < 16; ++r) column[r] = static_cast<std::int8_t>(factors[r][j * apart]);
+        Store(Mul(LoadI8(column), d), out[j] + p * 16);
+    }
+}
+
+/// Chunk `chunk` of 16 rows in the file's layout into panel p. `groups`: of 32 in it.
+template <class Format>
+COLIBRI_KERNEL void UnpackRows(const product_arguments& a, std::size_t row, std::size_t chunk, std::size_t groups, std::size_t p,
+                               PanelScratch& s) {
     using C = Codes<Format>;
     const Format* rows[16];
     for (std::size_t r = 0; r < 16; ++r) {
@@ -2314,67 +2510,106 @@ COLIBRI_KERNEL void UnpackPanel(const product_arguments& a, std::size_t row, std
     alignas(64) std::uint8_t four[4][256];
     for (std::size_t r = 0; r < 16; r += 4) {
         for (std::size_t i = 0; i < 4; ++i) {
-            UnpackSub<Format, 0>(rows[r + i], blocks, four[i]);
-            UnpackSub<Format, 1>(rows[r + i], blocks, four[i]);
-            UnpackSub<Format, 2>(rows[r + i], blocks, four[i]);
-            UnpackSub<Format, 3>(rows[r + i], blocks, four[i]);
-            UnpackSub<Format, 4>(rows[r + i], blocks, four[i]);
-            UnpackSub<Format, 5>(rows[r + i], blocks, four[i]);
-            UnpackSub<Format, 6>(rows[r + i], blocks, four[i]);
-            UnpackSub<Format, 7>(rows[r + i], blocks, four[i]);
+            UnpackSub<Format, 0>(rows[r + i], groups, four[i]);
+            UnpackSub<Format, 1>(rows[r + i], groups, four[i]);
+            UnpackSub<Format, 2>(rows[r + i], groups, four[i]);
+            UnpackSub<Format, 3>(rows[r + i], groups, four[i]);
+            UnpackSub<Format, 4>(rows[r + i], groups, four[i]);
+            UnpackSub<Format, 5>(rows[r + i], groups, four[i]);
+            UnpackSub<Format, 6>(rows[r + i], groups, four[i]);
+            UnpackSub<Format, 7>(rows[r + i], groups, four[i]);
         }
         TransposeFour(four, s.codes[0] + p * 64 + r * 4, kGroupPanels * 64);
     }
     if constexpr (C::super) {
-        constexpr std::size_t apart = Format::sub_size / 16;  // factors come for every 16 weights
-        Halves16(rows, 0, &Format::d, s.scale[0] + p * 16);
-        if constexpr (C::minimums) Halves16(rows, 0, &Format::dmin, s.minimum[0] + p * 16);
-        for (std::size_t r = 0; r < 16; ++r) {
-            alignas(16) std::uint8_t factors[16];
-            hn::Store(C::Scales(rows[r][0]), Tag16(), factors);
-            for (std::size_t i = 0; i < 16 / apart; ++i) s.factors[i][p * 16 + r] = static_cast<std::int8_t>(factors[i * apart]);
-            if constexpr (C::minimums) {
-                hn::Store(C::Minimums(rows[r][0]), Tag16(), factors);
-                for (std::size_t i = 0; i < 16 / apart; ++i) s.pairs[i / 2][(p * 16 + r) * 2 + i % 2] = factors[i * apart];
-            }
+        alignas(16) std::uint8_t factors[16][16];
+        for (std::size_t r = 0; r < 16; ++r) hn::Store(C::Scales(rows[r][0]), Tag16(), factors[r]);
+        (UnpackFactors<Format>)(factors, Halves16(rows, 0, &Format::d), s.scale, p);
+        if constexpr (C::minimums) {
+            for (std::size_t r = 0; r < 16; ++r) hn::Store(C::Minimums(rows[r][0]), Tag16(), factors[r]);
+            (UnpackFactors<Format>)(factors, Neg(Halves16(rows, 0, &Format::dmin)), s.minimum, p);
         }
     } else {
-        for (std::size_t b = 0; b < blocks; ++b) {
+        for (std::size_t b = 0; b < groups; ++b) {
             if constexpr (Format::type == dtype::mxfp4) {
                 for (std::size_t r = 0; r < 16; ++r) s.scale[b][p * 16 + r] = rows[r][b].scale();
             } else {
-                Halves16(rows, b, &Format::d, s.scale[b] + p * 16);
+                Store(Halves16(rows, b, &Format::d), s.scale[b] + p * 16);
             }
-            if constexpr (C::minimums) Halves16(rows, b, &Format::m, s.minimum[b] + p * 16);
+            if constexpr (C::minimums) Store(Halves16(rows, b, &Format::m), s.minimum[b] + p * 16);
         }
     }
 }
 
-template <class Format>
-COLIBRI_ENTRY void GemmGroup(const product_arguments& a, std::size_t row) {
-    using C = Codes<Format>;
-    PanelScratch s;
-    for (std::size_t chunk = 0; chunk * 256 < a.k; ++chunk) {
-        const std::size_t left = (a.k - chunk * 256) / 32;
-        const std::size_t blocks = left < 8 ? left : 8;
-        for (std::size_t p = 0; p < kGroupPanels; ++p) UnpackPanel<Format>(a, row + p * 16, chunk, blocks, p, s);
-        AllColumns<TileKindOf<Format>>(s, TileArguments{&a, row, chunk, 0, blocks, C::zero, C::minimums, false});
+template <class Format, int kQuad>
+COLIBRI_KERNEL void UnpackQuads(const std::uint8_t* run, std::uint8_t* out) {
+    if constexpr (kQuad < 8) {
+        COLIBRI_UNROLL for (std::size_t i = 0; i < kByteParts; ++i) {
+            hn::Store(PanelCode<Format, kQuad>(run + i * kBytes), ByteTag(), out + i * kBytes);
+        }
+        UnpackQuads<Format, kQuad + 1>(run, out + kGroupPanels * 64);
     }
 }
 
-/// From this many columns on unpacking pays.
-inline constexpr std::size_t kGemmColumns = 4;
+/// A chunk of a panel into panel p.
+template <class Format>
+COLIBRI_KERNEL void UnpackChunk(const std::uint8_t* chunk, std::size_t groups, std::size_t p, PanelScratch& s) {
+    constexpr std::size_t runs = 32 / quant::scale_run<Format>;
+    const PanelScales<Format> scales(chunk, groups);
+    for (std::size_t g = 0; g < groups; ++g) {
+        UnpackQuads<Format, 0>(chunk + g * panel_layout<Format>::run_codes, s.codes[g * 8] + p * 64);
+        for (std::size_t j = g * runs; j < (g + 1) * runs; ++j) {
+            Store(scales.Scale(j), s.scale[j] + p * 16);
+            if constexpr (Codes<Format>::minimums) Store(scales.Minimum(j), s.minimum[j] + p * 16);
+        }
+    }
+}
 
+/// Rows row .. row + kGroupPanels * 16 - 1 times all columns, not inlined: it has several callers. `kPanels`: the weights lie in panels.
+template <class Format, bool kPanels>
+COLIBRI_OUTLINE void GemmGroup(const product_arguments& a, std::size_t row) {
+    PanelScratch s;
+    for (std::size_t chunk = 0; chunk * 256 < a.k; ++chunk) {
+        const std::size_t left = (a.k - chunk * 256) / 32;
+        const std::size_t groups = left < 8 ? left : 8;
+        for (std::size_t p = 0; p < kGroupPanels; ++p) {
+            if constexpr (kPanels) {
+                const auto* panel = reinterpret_cast<const std::uint8_t*>(a.weights) + (row / 16 + p) * a.row_bytes;
+                UnpackChunk<Format>(panel + chunk * panel_layout<Format>::chunk_bytes(8), groups, p, s);
+            } else {
+                UnpackRows<Format>(a, row + p * 16, chunk, groups, p, s);
+            }
+        }
+        AllColumns<TileKindOf<Format>>(s, TileArguments{&a, row, 0, groups, Codes<Format>::zero, chunk == 0}, chunk);
+    }
+}
+
+/// Weights in the file's layout.
 template <class Format>
 COLIBRI_ENTRY void CodeProduct(const product_arguments& a, std::size_t row_begin, std::size_t row_end) {
     constexpr std::size_t group = kGroupPanels * 16;
-    if (a.column_count >= kGemmColumns && row_end - row_begin >= group) {
+    if (a.column_count >= packed_minimum && row_end - row_begin >= group) {
         std::size_t r = row_begin;
-        for (; r + group <= row_end; r += group) GemmGroup<Format>(a, r);
-        if (r < row_end) GemmGroup<Format>(a, row_end - group);  // some rows twice, with the same result
+        for (; r + group <= row_end; r += group) GemmGroup<Format, false>(a, r);
+        if (r < row_end) GemmGroup<Format, false>(a, row_end - group);  // some rows twice, with the same result
         return;
     }
     for (std::size_t j = 0; j < a.column_count; ++j) GemvRows<Format>(a, row_begin, row_end, j);
+}
+
+/// Weights in panels.
+template <class Format>
+COLIBRI_ENTRY void PanelProduct(const product_arguments& a, std::size_t row_begin, std::size_t row_end) {
+    constexpr std::size_t group = kGroupPanels * 16;
+    std::size_t r = row_begin;
+    if (a.column_count >= packed_minimum) {
+        for (; r + group <= row_end; r += group) GemmGroup<Format, true>(a, r);
+        if (const std::size_t whole = row_end / 16 * 16; r < whole && whole - row_begin >= group) {
+            GemmGroup<Format, true>(a, whole - group);  // a panel twice, with the same result
+            r = whole;
+        }
+    }
+    PanelColumns<Format>(a, r, row_end);
 }
 #endif
 // The kernels of this target by name. Part of kernels-inl.hpp.
@@ -2387,15 +2622,26 @@ constexpr kernel_table::product_fn ProductOf() {
     else return &CodeProduct<Format>;
 }
 
+template <class Format>
+constexpr kernel_table::product_fn PanelProductOf() {
+    if constexpr (Format::block_size == 1) return nullptr;
+    else return &PanelProduct<Format>;
+}
+
 template <class... Formats>
 constexpr kernel_table MakeTable(quant::format_list<Formats...>) {
     kernel_table t{};
     std::size_t slot = 0;
     ((t.product[slot++] = ProductOf<Formats>()), ...);
-    t.quantise_32 = &Quantise<32>;
-    t.quantise_256 = &Quantise<256>;
-    t.residuals_32 = &Residuals<32>;
-    t.residuals_256 = &Residuals<256>;
+    slot = 0;
+    ((t.panel_product[slot++] = PanelProductOf<Formats>()), ...);
+    t.quantise = &Quantise;
+    t.residuals = &Residuals;
+#if COLIBRI_PLAIN_TARGET
+    t.pack = nullptr;
+#else
+    t.pack = &PackChunk;
+#endif
     t.rms_norm = &RmsNorm;
     t.softmax = &Softmax;
     t.rope_interleaved = &RopeInterleaved;
@@ -2441,6 +2687,7 @@ HWY_AFTER_NAMESPACE();
 
 #undef COLIBRI_KERNEL
 #undef COLIBRI_ENTRY
+#undef COLIBRI_OUTLINE
 #undef COLIBRI_UNROLL
 #undef COLIBRI_UNROLL_TWICE
 
@@ -4566,6 +4813,90 @@ namespace colibri {
     return error{errc::out_of_memory, concat("can't lock ", bytes.size(),
                                              " bytes in memory: the machine has not enough free; do without locking")};
 }
+
+}  // namespace colibri
+
+// ---- colibri/io/page_cache.hpp
+
+// Which bytes of a file are in the page cache.
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <filesystem>
+#include <vector>
+
+
+namespace colibri {
+
+/// Bytes [begin, end) of a file, in the page cache or not.
+struct cache_range {
+    std::uint64_t begin = 0;
+    std::uint64_t end = 0;
+    bool cached = false;
+};
+
+/// What of a file was in the page cache at one moment. Where the system doesn't tell (the file is another user's and this one
+/// may not write to it) all counts as cached. Immutable, so threads may share it.
+class page_cache_state {
+public:
+    page_cache_state() = default;
+
+    /// Looks at the whole file, without reading any of it.
+    [[nodiscard]] static page_cache_state of(const mapped_file& file) {
+        page_cache_state out;
+        const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+        constexpr std::size_t step = std::size_t{256} << 20;
+        std::vector<unsigned char> pages;
+        for (std::size_t at = 0; at < file.size(); at += step) {
+            const std::size_t size = std::min(step, file.size() - at);
+            pages.assign((size + page - 1) / page, 1);  // what mincore doesn't fill in counts as cached
+            (void)::mincore(const_cast<std::byte*>(file.bytes().data()) + at, size, pages.data());
+            for (std::size_t i = 0; i < pages.size(); ++i) {
+                const bool cached = (pages[i] & 1u) != 0;
+                const std::size_t end = std::min(file.size(), at + (i + 1) * page);
+                if (!out.ranges_.empty() && out.ranges_.back().cached == cached) out.ranges_.back().end = end;
+                else out.ranges_.push_back({at + i * page, end, cached});
+            }
+        }
+        return out;
+    }
+
+    /// All of the file, in order; borders lie between pages.
+    [[nodiscard]] const std::vector<cache_range>& ranges() const noexcept { return ranges_; }
+
+    /// [begin, end) of the file, split. A cached part shorter than `least` counts as not cached, unless it is all.
+    void split(std::uint64_t begin, std::uint64_t end, std::uint64_t least, std::vector<cache_range>& out) const {
+        out.clear();
+        auto at = std::upper_bound(ranges_.begin(), ranges_.end(), begin,
+                                   [](std::uint64_t offset, const cache_range& range) { return offset < range.end; });
+        for (; at != ranges_.end() && at->begin < end; ++at) {
+            const std::uint64_t from = std::max(begin, at->begin);
+            const std::uint64_t to = std::min(end, at->end);
+            const bool cached = at->cached && (to - from >= least || (from == begin && to == end));
+            if (!out.empty() && out.back().cached == cached) out.back().end = to;
+            else out.push_back({from, to, cached});
+        }
+    }
+
+    /// Drops the pages of `path` that were not cached then. Pages in use elsewhere stay; what can't be done isn't.
+    void drop_others(const std::filesystem::path& path) const {
+#if defined(POSIX_FADV_DONTNEED)
+        const auto opened = open_for_reading(path);
+        if (!opened) return;
+        for (const auto& range : ranges_) {
+            if (range.cached) continue;
+            ::posix_fadvise(opened->handle.get(), static_cast<::off_t>(range.begin),
+                            static_cast<::off_t>(range.end - range.begin), POSIX_FADV_DONTNEED);
+        }
+#endif
+    }
+
+private:
+    std::vector<cache_range> ranges_;
+};
 
 }  // namespace colibri
 
@@ -6851,120 +7182,121 @@ constexpr void scale_values(const float* x, float least, float inverse, float (&
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 
 
 namespace colibri::quant {
 
-/// Values that share one activation scale in products with weights of format F: 32 for blocks of 32, 256 for
-/// super-blocks.
-template <code_format F>
-inline constexpr std::size_t activation_group = F::block_size;
+/// Values that share one activation scale, whatever the weights' format.
+inline constexpr std::size_t activation_group = 32;
 
-/// Codes whose sum is kept: the runs for which some format with this group has its own minimum or zero point.
-template <std::size_t Group>
-inline constexpr std::size_t activation_run = Group == 32 ? 32 : 16;
+/// Codes whose sum is kept: the shortest runs of weights with a scale, zero point or minimum of their own.
+inline constexpr std::size_t activation_run = 16;
 
 /// Values whose groups share one byte of flags, and whose residuals follow them in the order of sums.
 inline constexpr std::size_t activation_chunk = 256;
 
 /// A group has a residual if its scale is over this fraction of the mean of its column's scales. The noise of 8-bit codes is
 /// the engine's only distance to the exact product, and it is amplified from layer to layer; the groups with the larger scales
-/// make nearly all of it. Measured with the golden texts of SmolLM2-135M and Gemma 3 270M and three cache formats, as the worst
-/// figure relative to what a peer's distance allows (which is to stay below 1), and the prompt's speed (256 tokens, one thread,
-/// AVX-512 VNNI, 2-core Zen 5) relative to none: 2: 2.1, -8 %; 1: 1.33, -23 %; 0.8: 0.70, -31 %; 0.5: 0.96, -43 %. The worst
-/// figure is chaotic (one rounding more or less moves it), so what counts is to be well below 1.
+/// make nearly all of it.
 inline constexpr float residual_threshold = 0.8f;
 
-/// One column of k quantised activations, k a multiple of `Group` (32 or 256): value i is `scales[i / Group] *
-/// codes[i]`, plus `residual_scales[i / Group] * residual_codes[i]` in groups that have a residual.
-template <std::size_t Group>
+/// No group has a residual in a column whose largest scale is at most this multiple of the mean: its noise is spread evenly, and
+/// no few groups make much of it. Normally distributed values reach 1.6 (5,632 of them); columns of trained models 2 to 40.
+inline constexpr float residual_peak = 1.75f;
+
+/// One column of k quantised activations, k a multiple of 32: value i is `scales[i / 32] * codes[i]`, plus
+/// `residual_scales[i / 32] * residual_codes[i]` in groups that have a residual.
+struct activation_plane {
+    const std::int8_t* codes = nullptr;  ///< k codes, -127..127
+    const float* scales = nullptr;       ///< k / 32, never negative; NaN where the group had a NaN or an infinity
+    const float* weighted = nullptr;     ///< k / 32: scale times the sum of the group's codes, rounded
+    const std::int16_t* sums = nullptr;  ///< k / 16 sums of 16 codes
+};
+
+/// Both planes of a column.
 struct activation_view {
-    static_assert(Group == 32 || Group == 256);
-    static constexpr std::size_t group = Group;
-    static constexpr std::size_t run = activation_run<Group>;
-
-    const std::int8_t* codes;  ///< k codes, -127..127
-    const float* scales;       ///< k / group, never negative; NaN where the group had a NaN or an infinity
-    const std::int16_t* sums;  ///< k / run sums of `run` codes
-
-    // The second plane, laid out like the first; defined only in groups that have a residual.
-    const std::int8_t* residual_codes = nullptr;
-    const float* residual_scales = nullptr;
-    const std::int16_t* residual_sums = nullptr;
+    activation_plane plane;
+    activation_plane residual;            ///< defined only in groups that have a residual
     const std::uint8_t* flags = nullptr;  ///< a byte per chunk of 256 values: bit i set if its group i has a residual
 
     /// Whether group g has a residual.
     [[nodiscard]] constexpr bool has_residual(std::size_t g) const noexcept {
-        constexpr std::size_t groups = activation_chunk / Group;
+        constexpr std::size_t groups = activation_chunk / activation_group;
         return flags != nullptr && (flags[g / groups] >> (g % groups) & 1) != 0;
     }
 };
 
-/// n columns of k quantised activations in memory that the caller holds. Columns start at multiples of 64 bytes in
-/// `codes`; the codes between k and the next multiple of 64 are zero.
-template <std::size_t Group>
-struct activation_matrix {
-    static_assert(Group == 32 || Group == 256);
-    static constexpr std::size_t group = Group;
-    static constexpr std::size_t run = activation_run<Group>;
+/// Distances between columns of quantised activations of k values.
+struct activation_strides {
+    std::size_t codes = 0;   ///< bytes; whole multiples of 64, the codes behind k are zero
+    std::size_t scales = 0;  ///< floats, of `weighted` too
+    std::size_t sums = 0;    ///< numbers; whole multiples of 16
+    std::size_t flags = 0;   ///< bytes
 
+    [[nodiscard]] static constexpr activation_strides of(std::size_t k) noexcept {
+        return {round_up<std::size_t>(k, 64), round_up<std::size_t>(k / activation_group, 8),
+                round_up<std::size_t>(k / activation_run, 16), (k + activation_chunk - 1) / activation_chunk};
+    }
+};
+
+/// One plane of n columns, writable.
+struct activation_planes {
     std::int8_t* codes = nullptr;
     float* scales = nullptr;
+    float* weighted = nullptr;
     std::int16_t* sums = nullptr;
-    std::int8_t* residual_codes = nullptr;
-    float* residual_scales = nullptr;
-    std::int16_t* residual_sums = nullptr;
+
+    [[nodiscard]] constexpr activation_planes column(const activation_strides& stride, std::size_t c) const noexcept {
+        return {codes + c * stride.codes, scales + c * stride.scales, weighted + c * stride.scales, sums + c * stride.sums};
+    }
+    [[nodiscard]] constexpr activation_planes from(std::size_t value) const noexcept {
+        return {codes + value, scales + value / activation_group, weighted + value / activation_group,
+                sums + value / activation_run};
+    }
+    [[nodiscard]] constexpr activation_plane view() const noexcept { return {codes, scales, weighted, sums}; }
+};
+
+/// n columns of k quantised activations in memory that the caller holds.
+struct activation_matrix {
+    activation_planes plane;
+    activation_planes residual;
     std::uint8_t* flags = nullptr;
+    activation_strides stride;
     std::size_t k = 0;
     std::size_t columns = 0;
 
-    [[nodiscard]] static constexpr std::size_t code_stride(std::size_t k) noexcept {
-        return round_up<std::size_t>(k, 64);
-    }
     /// Bytes of memory for n columns of k values; a multiple of 64.
     [[nodiscard]] static constexpr std::size_t bytes(std::size_t k, std::size_t n) noexcept {
-        return 2 * plane_bytes(k, n) + round_up(n * flag_stride(k), std::size_t{64});
-    }
-    [[nodiscard]] static constexpr std::size_t flag_stride(std::size_t k) noexcept {
-        return (k + activation_chunk - 1) / activation_chunk;
+        return 2 * plane_bytes(activation_strides::of(k), n) + round_up(n * activation_strides::of(k).flags, std::size_t{64});
     }
     /// A matrix over `bytes(k, n)` bytes at `memory`, which is aligned to 64 and outlives it. Writes nothing.
     [[nodiscard]] static activation_matrix over(std::byte* memory, std::size_t k, std::size_t n) noexcept {
         activation_matrix out;
-        out.lay_plane(memory, k, n, out.codes, out.scales, out.sums);
-        out.lay_plane(memory + plane_bytes(k, n), k, n, out.residual_codes, out.residual_scales, out.residual_sums);
-        out.flags = reinterpret_cast<std::uint8_t*>(memory + 2 * plane_bytes(k, n));
+        out.stride = activation_strides::of(k);
+        out.plane = lay_plane(memory, out.stride, n);
+        out.residual = lay_plane(memory + plane_bytes(out.stride, n), out.stride, n);
+        out.flags = reinterpret_cast<std::uint8_t*>(memory + 2 * plane_bytes(out.stride, n));
         out.k = k;
         out.columns = n;
         return out;
     }
 
-    [[nodiscard]] std::int8_t* column_codes(std::size_t c) const noexcept { return codes + c * code_stride(k); }
-    [[nodiscard]] float* column_scales(std::size_t c) const noexcept { return scales + c * (k / Group); }
-    [[nodiscard]] std::int16_t* column_sums(std::size_t c) const noexcept { return sums + c * (k / run); }
-    [[nodiscard]] std::uint8_t* column_flags(std::size_t c) const noexcept { return flags + c * flag_stride(k); }
-    [[nodiscard]] activation_view<Group> column(std::size_t c) const noexcept {
-        return {column_codes(c),
-                column_scales(c),
-                column_sums(c),
-                residual_codes + c * code_stride(k),
-                residual_scales + c * (k / Group),
-                residual_sums + c * (k / run),
-                column_flags(c)};
+    [[nodiscard]] std::uint8_t* column_flags(std::size_t c) const noexcept { return flags + c * stride.flags; }
+    [[nodiscard]] activation_view column(std::size_t c) const noexcept {
+        return {plane.column(stride, c).view(), residual.column(stride, c).view(), column_flags(c)};
     }
 
 private:
-    [[nodiscard]] static constexpr std::size_t plane_bytes(std::size_t k, std::size_t n) noexcept {
-        return n * code_stride(k) + round_up(n * (k / Group) * sizeof(float), std::size_t{64}) +
-               round_up(n * (k / run) * sizeof(std::int16_t), std::size_t{64});
+    [[nodiscard]] static constexpr std::size_t plane_bytes(const activation_strides& stride, std::size_t n) noexcept {
+        return n * stride.codes + 2 * round_up(n * stride.scales * sizeof(float), std::size_t{64}) +
+               round_up(n * stride.sums * sizeof(std::int16_t), std::size_t{64});
     }
-    static void lay_plane(std::byte* memory, std::size_t k, std::size_t n, std::int8_t*& to_codes, float*& to_scales,
-                          std::int16_t*& to_sums) noexcept {
-        to_codes = reinterpret_cast<std::int8_t*>(memory);
-        memory += n * code_stride(k);
-        to_scales = reinterpret_cast<float*>(memory);
-        memory += round_up(n * (k / Group) * sizeof(float), std::size_t{64});
-        to_sums = reinterpret_cast<std::int16_t*>(memory);
+    [[nodiscard]] static activation_planes lay_plane(std::byte* memory, const activation_strides& stride, std::size_t n) noexcept {
+        const std::size_t scale_bytes = round_up(n * stride.scales * sizeof(float), std::size_t{64});
+        std::byte* scales = memory + n * stride.codes;
+        return {reinterpret_cast<std::int8_t*>(memory), reinterpret_cast<float*>(scales),
+                reinterpret_cast<float*>(scales + scale_bytes), reinterpret_cast<std::int16_t*>(scales + 2 * scale_bytes)};
     }
 };
 
@@ -6988,57 +7320,68 @@ constexpr float quantise_group(const float* x, std::int8_t* codes) noexcept {
     return d;
 }
 
-/// Quantises k values (a multiple of `Group`): k codes, k / Group scales, k / activation_run<Group> sums. The scalar
-/// reference of the kernels, which write the same bytes.
+/// Quantises k values (a multiple of `Group`): k codes, k / Group scales, k / 16 sums of codes.
 template <std::size_t Group>
-constexpr void quantise_activations(const float* x, std::size_t k, std::int8_t* codes, float* scales,
-                                    std::int16_t* sums) noexcept {
-    constexpr std::size_t run = activation_run<Group>;
-    for (std::size_t g = 0; g < k / Group; ++g) {
-        scales[g] = quantise_group<Group>(x + g * Group, codes + g * Group);
-    }
-    for (std::size_t r = 0; r < k / run; ++r) {
+constexpr void quantise_values(const float* x, std::size_t k, std::int8_t* codes, float* scales, std::int16_t* sums) noexcept {
+    for (std::size_t g = 0; g < k / Group; ++g) scales[g] = quantise_group<Group>(x + g * Group, codes + g * Group);
+    for (std::size_t r = 0; r < k / activation_run; ++r) {
         int sum = 0;
-        for (std::size_t i = 0; i < run; ++i) sum += codes[r * run + i];
+        for (std::size_t i = 0; i < activation_run; ++i) sum += codes[r * activation_run + i];
         sums[r] = static_cast<std::int16_t>(sum);
     }
 }
 
-/// Finds the groups of column c that get a residual and writes flags and residuals. Codes and scales are there already. A group
-/// gets one if its scale times the number of groups, rounded, is over residual_threshold times the sum of all scales, added in
-/// order, rounded; never with a NaN among the scales. The residual is what the codes leave of x, x - (d * code), each operation rounded, quantised in turn.
-template <std::size_t Group>
-void add_residuals(const float* x, const activation_matrix<Group>& m, std::size_t c) noexcept {
-    constexpr std::size_t run = activation_run<Group>;
-    constexpr std::size_t groups = activation_chunk / Group;
-    const std::size_t count = m.k / Group;
-    const float* scales = m.column_scales(c);
-    std::uint8_t* flags = m.column_flags(c);
+/// Quantises k values (a multiple of 32) into one plane of a column. The scalar reference of the kernels, which write the same bytes.
+constexpr void quantise_activations(const float* x, std::size_t k, const activation_planes& out) noexcept {
+    quantise_values<activation_group>(x, k, out.codes, out.scales, out.sums);
+    for (std::size_t g = 0; g < k / activation_group; ++g) {
+        out.weighted[g] = out.scales[g] * static_cast<float>(out.sums[2 * g] + out.sums[2 * g + 1]);
+    }
+}
+
+/// Largest scale of a group without residual, for `count` scales of a column: infinity where no group gets one. With s the sum of
+/// all scales, added in order: none if the largest scale times `count` is at most residual_peak * s, or with a NaN among them;
+/// else a group gets one if its scale times `count` is over the result, residual_threshold * s. All operations are rounded.
+[[nodiscard]] constexpr float residual_limit(const float* scales, std::size_t count) noexcept {
     float sum = 0.0f;
-    for (std::size_t g = 0; g < count; ++g) sum += scales[g];
-    const float limit = residual_threshold * sum;
-    for (std::size_t i = 0; i < activation_matrix<Group>::flag_stride(m.k); ++i) flags[i] = 0;
+    float top = 0.0f;
     for (std::size_t g = 0; g < count; ++g) {
-        if (!(scales[g] * static_cast<float>(count) > limit)) continue;
-        const std::int8_t* codes = m.column_codes(c) + g * Group;
-        float rest[Group] = {};
-        for (std::size_t i = 0; i < Group; ++i) rest[i] = scales[g] * static_cast<float>(codes[i]);
+        sum += scales[g];
+        top = scales[g] > top ? scales[g] : top;
+    }
+    const float peak = residual_peak * sum;
+    return top * static_cast<float>(count) > peak ? residual_threshold * sum : std::numeric_limits<float>::infinity();
+}
+
+/// Finds the groups of column c that get a residual (see residual_limit) and writes flags and residuals. Codes and scales are
+/// there already. The residual is what the codes leave of x, x - (d * code), each operation rounded, quantised in turn; a residual
+/// of zero is none.
+inline void add_residuals(const float* x, const activation_matrix& m, std::size_t c) noexcept {
+    constexpr std::size_t groups = activation_chunk / activation_group;
+    const std::size_t count = m.k / activation_group;
+    const auto plane = m.plane.column(m.stride, c);
+    const auto residual = m.residual.column(m.stride, c);
+    std::uint8_t* flags = m.column_flags(c);
+    for (std::size_t i = 0; i < m.stride.flags; ++i) flags[i] = 0;
+    const float limit = residual_limit(plane.scales, count);
+    for (std::size_t g = 0; g < count; ++g) {
+        if (!(plane.scales[g] * static_cast<float>(count) > limit)) continue;
+        float rest[activation_group] = {};
+        for (std::size_t i = 0; i < activation_group; ++i) {
+            rest[i] = plane.scales[g] * static_cast<float>(plane.codes[g * activation_group + i]);
+        }
         detail::settle(rest);
-        for (std::size_t i = 0; i < Group; ++i) rest[i] = x[g * Group + i] - rest[i];
-        const std::size_t column_codes = c * activation_matrix<Group>::code_stride(m.k) + g * Group;
-        const std::size_t column_sums = c * (m.k / run) + g * (Group / run);
-        float* scale = m.residual_scales + c * count + g;
-        quantise_activations<Group>(rest, Group, m.residual_codes + column_codes, scale, m.residual_sums + column_sums);
-        if (*scale > 0.0f) flags[g / groups] |= static_cast<std::uint8_t>(1u << (g % groups));
+        for (std::size_t i = 0; i < activation_group; ++i) rest[i] = x[g * activation_group + i] - rest[i];
+        quantise_activations(rest, activation_group, residual.from(g * activation_group));
+        if (residual.scales[g] > 0.0f) flags[g / groups] |= static_cast<std::uint8_t>(1u << (g % groups));
     }
 }
 
 /// Quantises column c of `out` from out.k values, padding and residuals included.
-template <std::size_t Group>
-void quantise_column(const float* x, const activation_matrix<Group>& out, std::size_t c) noexcept {
-    std::int8_t* codes = out.column_codes(c);
-    quantise_activations<Group>(x, out.k, codes, out.column_scales(c), out.column_sums(c));
-    for (std::size_t i = out.k; i < activation_matrix<Group>::code_stride(out.k); ++i) codes[i] = 0;
+inline void quantise_column(const float* x, const activation_matrix& out, std::size_t c) noexcept {
+    const auto plane = out.plane.column(out.stride, c);
+    quantise_activations(x, out.k, plane);
+    for (std::size_t i = out.k; i < out.stride.codes; ++i) plane.codes[i] = 0;
     add_residuals(x, out, c);
 }
 
@@ -7693,7 +8036,7 @@ struct q8_k {
     /// As activations are quantised (see `quantise_group`): ties to even, NaN where a value isn't finite.
     [[nodiscard]] static constexpr q8_k encode(const float* in) noexcept {
         q8_k out{};
-        quantise_activations<block_size>(in, block_size, out.qs, &out.d, out.bsums);
+        quantise_values<block_size>(in, block_size, out.qs, &out.d, out.bsums);
         return out;
     }
 };
@@ -7801,6 +8144,595 @@ template <class Fn>
 
 }  // namespace colibri::quant
 
+// ---- colibri/quant/panel_layout.hpp
+
+// Where everything lies in a panel: 16 rows of a quantised matrix, side by side.
+#include <cstddef>
+#include <type_traits>
+
+
+namespace colibri::quant {
+
+/// Rows of a panel; byte r*4 + i of each vector of 64 bytes belongs to row r.
+inline constexpr std::size_t panel_rows = 16;
+
+/// Columns of a chunk, the unit in which codes and scales alternate.
+inline constexpr std::size_t panel_columns = 256;
+
+/// How 16 rows of k weights in format F lie in a panel. Missing rows of a matrix's last panel are zeros.
+///
+/// A panel is a sequence of chunks of 256 columns; with blocks of 32 the last one may have fewer. A chunk of n runs of 32
+/// columns has the codes of its runs, run after run, and then its scales. The codes of a run are unsigned (Q8_0: signed)
+/// as the file stores them, in planes of vectors; byte r*4 + i of vector v belongs to row r and has
+///   8 bits (8 vectors): column 4v + i
+///   4 bits (4 vectors): column 4v + i in the low, 4(v+4) + i in the high half
+///   2 bits (2 vectors): columns 4(v+2j) + i in bits 2j and 2j+1
+///   1 bit  (1 vector):  columns 4j + i in bit j
+/// The first plane has the low bits of the codes, the second what is above them. The scales, each for 16 rows:
+///   scale          f16 (MXFP4: the exponent byte), one for each block
+///   minimum        f16, one for each block: `m`, or `dmin` of super-blocks
+///   sub_scale      super-blocks: a byte for each run, signed as decoded; Q2_K: the file's byte, minimum in the high half
+///   sub_minimum    Q4_K, Q5_K: a byte for each run
+/// Offsets are in bytes from the chunk's start, n runs long. A panel's size is a multiple of 64.
+template <code_format F>
+struct panel_layout {
+    static constexpr bool super = super_format<F>;
+    static constexpr bool has_minimum = minimum_format<F> || super_minimum_format<F>;
+    static constexpr bool has_sub_minimum = F::type == dtype::q4_k || F::type == dtype::q5_k;
+
+    static constexpr std::size_t low_bits = F::type == dtype::q8_0                               ? 8
+                                            : F::type == dtype::q2_k || F::type == dtype::q3_k   ? 2
+                                                                                                 : 4;
+    static constexpr std::size_t high_bits =
+        F::type == dtype::q5_0 || F::type == dtype::q5_1 || F::type == dtype::q5_k || F::type == dtype::q3_k ? 1
+        : F::type == dtype::q6_k                                                                             ? 2
+                                                                                                             : 0;
+
+    /// Vectors of 64 bytes in a run's planes.
+    static constexpr std::size_t low_vectors = low_bits;
+    static constexpr std::size_t high_vectors = high_bits;
+    /// Bytes of the codes of a run of 32 columns.
+    static constexpr std::size_t run_codes = (low_bits + high_bits) * 64;
+
+    /// Bytes of one row's scale.
+    static constexpr std::size_t scale_size = F::type == dtype::mxfp4 ? 1 : 2;
+    /// Runs with a scale of their own in a super-block.
+    static constexpr std::size_t sub_runs = [] {
+        if constexpr (super) return F::block_size / F::sub_size;
+        else return std::size_t{0};
+    }();
+
+    [[nodiscard]] static constexpr std::size_t blocks(std::size_t n) noexcept { return super ? 1 : n; }
+    [[nodiscard]] static constexpr std::size_t scale_offset(std::size_t n) noexcept { return n * run_codes; }
+    [[nodiscard]] static constexpr std::size_t minimum_offset(std::size_t n) noexcept {
+        return scale_offset(n) + blocks(n) * panel_rows * scale_size;
+    }
+    [[nodiscard]] static constexpr std::size_t sub_scale_offset(std::size_t n) noexcept {
+        return minimum_offset(n) + (has_minimum ? blocks(n) * panel_rows * 2 : 0);
+    }
+    [[nodiscard]] static constexpr std::size_t sub_minimum_offset(std::size_t n) noexcept {
+        return sub_scale_offset(n) + sub_runs * panel_rows;
+    }
+    /// Bytes of a chunk of n runs, 1..8 (super-blocks: 8).
+    [[nodiscard]] static constexpr std::size_t chunk_bytes(std::size_t n) noexcept {
+        return sub_minimum_offset(n) + (has_sub_minimum ? sub_runs * panel_rows : 0);
+    }
+    /// Bytes of a panel of k columns, a multiple of F::block_size.
+    [[nodiscard]] static constexpr std::size_t bytes(std::size_t k) noexcept {
+        const std::size_t rest = k % panel_columns / 32;
+        return round_up(k / panel_columns * chunk_bytes(8) + (rest != 0 ? chunk_bytes(rest) : 0), std::size_t{64});
+    }
+};
+
+static_assert(panel_layout<q4_0>::chunk_bytes(8) == 8 * 256 + 8 * 32 && panel_layout<q4_0>::bytes(32) == 256 + 64);
+static_assert(panel_layout<q4_k>::chunk_bytes(8) == 8 * 256 + 64 + 2 * 128);
+static_assert(panel_layout<q6_k>::chunk_bytes(8) == 8 * 384 + 32 + 256);
+
+/// Whether matrices of this type can be panels: all types of `weight_formats` but floats.
+[[nodiscard]] constexpr bool has_panels(dtype type) noexcept {
+    bool out = false;
+    for_each_format(weight_formats{}, [&]<class F>(std::type_identity<F>) {
+        if constexpr (code_format<F>) out = out || F::type == type;
+    });
+    return out;
+}
+
+/// Bytes of a panel of k columns, whole blocks; 0 for types that have no panels.
+[[nodiscard]] constexpr std::size_t panel_bytes(dtype type, std::size_t k) noexcept {
+    std::size_t out = 0;
+    for_each_format(weight_formats{}, [&]<class F>(std::type_identity<F>) {
+        if constexpr (code_format<F>) {
+            if (F::type == type) out = panel_layout<F>::bytes(k);
+        }
+    });
+    return out;
+}
+
+}  // namespace colibri::quant
+
+// ---- colibri/quant/panel_codec.hpp
+
+// One row's part of a panel: codes as words of four columns, scales as bytes; and back to the file's block.
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+
+namespace colibri::quant::detail {
+
+// A row's four bytes in a vector are one word. Where formats pack bits differently from the planes, the difference is a
+// transposition of small matrices of bits, which is its own inverse: the same code goes both ways.
+
+[[nodiscard]] constexpr std::uint32_t repeat(std::uint32_t byte) noexcept { return byte * 0x01010101u; }
+
+/// In each byte, exchanges the upper bits of each 2*Shift in a with the lower ones in b; `Mask` is the lower ones.
+template <unsigned Shift, std::uint32_t Mask>
+constexpr void exchange(std::uint32_t& a, std::uint32_t& b) noexcept {
+    const std::uint32_t t = ((a >> Shift) ^ b) & Mask;
+    b ^= t;
+    a ^= t << Shift;
+}
+
+/// Half bytes of 64 bytes, which hold two runs: words v and v+4 of each 8, runs in the halves. `Apart`: the runs that
+/// share bytes are 64 columns apart (Q6_K), not 32.
+template <bool Apart>
+[[nodiscard]] constexpr std::size_t nibble_run(std::size_t pair, std::size_t half) noexcept {
+    return Apart ? pair / 2 * 4 + pair % 2 + half * 2 : pair * 2 + half;
+}
+template <bool Apart>
+constexpr void pack_nibbles(const std::uint32_t* file, std::uint32_t* plane) noexcept {
+    for (std::size_t pair = 0; pair < 4; ++pair) {
+        for (std::size_t v = 0; v < 4; ++v) {
+            std::uint32_t a = file[pair * 8 + v];
+            std::uint32_t b = file[pair * 8 + 4 + v];
+            exchange<4, repeat(0x0f)>(a, b);
+            plane[nibble_run<Apart>(pair, 0) * 4 + v] = a;
+            plane[nibble_run<Apart>(pair, 1) * 4 + v] = b;
+        }
+    }
+}
+template <bool Apart>
+constexpr void unpack_nibbles(const std::uint32_t* plane, std::uint32_t* file) noexcept {
+    for (std::size_t pair = 0; pair < 4; ++pair) {
+        for (std::size_t v = 0; v < 4; ++v) {
+            std::uint32_t a = plane[nibble_run<Apart>(pair, 0) * 4 + v];
+            std::uint32_t b = plane[nibble_run<Apart>(pair, 1) * 4 + v];
+            exchange<4, repeat(0x0f)>(a, b);
+            file[pair * 8 + v] = a;
+            file[pair * 8 + 4 + v] = b;
+        }
+    }
+}
+
+/// Bit pairs: four words (columns) times four runs of each half of 128.
+constexpr void transpose_pairs(std::uint32_t (&q)[4]) noexcept {
+    exchange<2, repeat(0x33)>(q[0], q[1]);
+    exchange<2, repeat(0x33)>(q[2], q[3]);
+    exchange<4, repeat(0x0f)>(q[0], q[2]);
+    exchange<4, repeat(0x0f)>(q[1], q[3]);
+}
+constexpr void pack_pairs(const std::uint32_t* file, std::uint32_t* plane) noexcept {
+    for (std::size_t half = 0; half < 2; ++half) {
+        for (std::size_t v = 0; v < 2; ++v) {
+            std::uint32_t q[4] = {};
+            for (std::size_t j = 0; j < 4; ++j) q[j] = file[half * 8 + v + 2 * j];
+            transpose_pairs(q);
+            for (std::size_t j = 0; j < 4; ++j) plane[(half * 4 + j) * 2 + v] = q[j];
+        }
+    }
+}
+constexpr void unpack_pairs(const std::uint32_t* plane, std::uint32_t* file) noexcept {
+    for (std::size_t half = 0; half < 2; ++half) {
+        for (std::size_t v = 0; v < 2; ++v) {
+            std::uint32_t q[4] = {};
+            for (std::size_t j = 0; j < 4; ++j) q[j] = plane[(half * 4 + j) * 2 + v];
+            transpose_pairs(q);
+            for (std::size_t j = 0; j < 4; ++j) file[half * 8 + v + 2 * j] = q[j];
+        }
+    }
+}
+
+/// Bits of a super-block: eight words (columns) times eight runs.
+constexpr void transpose_bits(std::uint32_t* h) noexcept {
+    for (std::size_t j = 0; j < 8; j += 2) exchange<1, repeat(0x55)>(h[j], h[j + 1]);
+    for (std::size_t j : {0, 1, 4, 5}) exchange<2, repeat(0x33)>(h[j], h[j + 2]);
+    for (std::size_t j = 0; j < 4; ++j) exchange<4, repeat(0x0f)>(h[j], h[j + 4]);
+}
+
+/// Exchanges the bits whose positions differ by having 1 in A and 0 in B, or 0 and 1 (A below B).
+template <unsigned A, unsigned B>
+[[nodiscard]] constexpr std::uint32_t swap_positions(std::uint32_t x) noexcept {
+    constexpr unsigned shift = (1u << B) - (1u << A);
+    constexpr std::uint32_t mask = [] {
+        std::uint32_t out = 0;
+        for (unsigned i = 0; i < 32; ++i) out |= (i >> A & 1u) != 0 && (i >> B & 1u) == 0 ? 1u << i : 0u;
+        return out;
+    }();
+    const std::uint32_t t = ((x >> shift) ^ x) & mask;
+    return x ^ t ^ (t << shift);
+}
+
+/// Bits of a block of 32: bit 4j + i becomes bit 8i + j.
+[[nodiscard]] constexpr std::uint32_t pack_bits(std::uint32_t x) noexcept {
+    return swap_positions<0, 1>(swap_positions<1, 2>(swap_positions<0, 3>(swap_positions<1, 4>(x))));
+}
+[[nodiscard]] constexpr std::uint32_t unpack_bits(std::uint32_t x) noexcept {
+    return swap_positions<1, 4>(swap_positions<0, 3>(swap_positions<1, 2>(swap_positions<0, 1>(x))));
+}
+
+static_assert(pack_bits(1u << 4) == 1u << 1 && pack_bits(1u << 31) == 1u << 31 && pack_bits(1u << 2) == 1u << 16);
+static_assert(unpack_bits(pack_bits(0x12345678u)) == 0x12345678u);
+
+/// Six-bit numbers 0..63, four in a word, minus 32 as signed bytes; and back.
+[[nodiscard]] constexpr std::uint32_t centre(std::uint32_t x) noexcept {
+    const std::uint32_t y = x ^ repeat(0x20);
+    return y | (y & repeat(0x20)) << 1 | (y & repeat(0x20)) << 2;
+}
+[[nodiscard]] constexpr std::uint32_t uncentre(std::uint32_t x) noexcept { return (x & repeat(0x3f)) ^ repeat(0x20); }
+
+template <class Field>
+void load_words(const Field& field, std::uint32_t* out) noexcept {
+    std::memcpy(out, &field, sizeof(field));
+}
+template <class Field>
+void store_words(const std::uint32_t* in, Field& field) noexcept {
+    std::memcpy(&field, in, sizeof(field));
+}
+
+/// Low plane of a block: `low_vectors` words for each run.
+template <class F>
+void pack_low(const F& block, std::uint32_t* plane) noexcept {
+    constexpr std::size_t words = sizeof(block.qs) / 4;
+    std::uint32_t file[words];
+    load_words(block.qs, file);
+    if constexpr (panel_layout<F>::low_bits == 2) pack_pairs(file, plane);
+    else if constexpr (panel_layout<F>::super && F::type != dtype::iq4_xs) pack_nibbles<false>(file, plane);
+    else std::memcpy(plane, file, sizeof(file));
+}
+inline void pack_low(const q6_k& block, std::uint32_t* plane) noexcept {
+    std::uint32_t file[32];
+    load_words(block.ql, file);
+    pack_nibbles<true>(file, plane);
+}
+template <class F>
+void unpack_low(const std::uint32_t* plane, F& block) noexcept {
+    constexpr std::size_t words = sizeof(block.qs) / 4;
+    std::uint32_t file[words];
+    if constexpr (panel_layout<F>::low_bits == 2) unpack_pairs(plane, file);
+    else if constexpr (panel_layout<F>::super && F::type != dtype::iq4_xs) unpack_nibbles<false>(plane, file);
+    else std::memcpy(file, plane, sizeof(file));
+    store_words(file, block.qs);
+}
+inline void unpack_low(const std::uint32_t* plane, q6_k& block) noexcept {
+    std::uint32_t file[32];
+    unpack_nibbles<true>(plane, file);
+    store_words(file, block.ql);
+}
+
+/// High plane of a block: `high_vectors` words for each run.
+template <class F>
+void pack_high(const F& block, std::uint32_t* plane) noexcept {
+    load_words(block.qh, plane);
+    if constexpr (panel_layout<F>::super) transpose_bits(plane);
+    else plane[0] = pack_bits(plane[0]);
+}
+inline void pack_high(const q3_k& block, std::uint32_t* plane) noexcept {
+    load_words(block.hmask, plane);
+    transpose_bits(plane);
+}
+inline void pack_high(const q6_k& block, std::uint32_t* plane) noexcept {
+    std::uint32_t file[16];
+    load_words(block.qh, file);
+    pack_pairs(file, plane);
+}
+template <class F>
+void unpack_high(std::uint32_t* plane, F& block) noexcept {
+    if constexpr (panel_layout<F>::super) transpose_bits(plane);
+    else plane[0] = unpack_bits(plane[0]);
+    store_words(plane, block.qh);
+}
+inline void unpack_high(std::uint32_t* plane, q3_k& block) noexcept {
+    transpose_bits(plane);
+    store_words(plane, block.hmask);
+}
+inline void unpack_high(std::uint32_t* plane, q6_k& block) noexcept {
+    std::uint32_t file[16];
+    unpack_pairs(plane, file);
+    store_words(file, block.qh);
+}
+
+/// The field that is a block's scale, and the one that is its minimum.
+template <class F>
+[[nodiscard]] constexpr auto& scale_field(F& block) noexcept {
+    if constexpr (requires { block.e; }) return block.e;
+    else return block.d;
+}
+template <class F>
+[[nodiscard]] constexpr auto& minimum_field(F& block) noexcept {
+    if constexpr (requires { block.m; }) return block.m;
+    else return block.dmin;
+}
+
+/// Scales of the runs as a panel has them, four in a word; Q4_K and Q5_K: eight scales, then eight minimums.
+template <class F>
+void pack_scales(const F& block, std::uint32_t* out) noexcept {
+    if constexpr (panel_layout<F>::has_sub_minimum) {
+        std::uint32_t f[3];
+        load_words(block.scales, f);
+        out[0] = f[0] & repeat(0x3f);
+        out[1] = (f[2] & repeat(0x0f)) | (f[0] >> 2 & repeat(0x30));
+        out[2] = f[1] & repeat(0x3f);
+        out[3] = (f[2] >> 4 & repeat(0x0f)) | (f[1] >> 2 & repeat(0x30));
+    } else if constexpr (F::type == dtype::q3_k) {
+        std::uint32_t f[3];
+        load_words(block.scales, f);
+        out[0] = centre((f[0] & repeat(0x0f)) | (f[2] << 4 & repeat(0x30)));
+        out[1] = centre((f[1] & repeat(0x0f)) | (f[2] << 2 & repeat(0x30)));
+        out[2] = centre((f[0] >> 4 & repeat(0x0f)) | (f[2] & repeat(0x30)));
+        out[3] = centre((f[1] >> 4 & repeat(0x0f)) | (f[2] >> 2 & repeat(0x30)));
+    } else if constexpr (F::type == dtype::iq4_xs) {
+        std::int8_t scales[8];
+        for (std::size_t j = 0; j < 8; ++j) scales[j] = static_cast<std::int8_t>(block.sub_scale(j));
+        std::memcpy(out, scales, sizeof(scales));
+    } else {
+        load_words(block.scales, out);
+    }
+}
+template <class F>
+void unpack_scales(const std::uint32_t* in, F& block) noexcept {
+    if constexpr (panel_layout<F>::has_sub_minimum) {
+        const std::uint32_t f[3] = {in[0] | (in[1] & repeat(0x30)) << 2, in[2] | (in[3] & repeat(0x30)) << 2,
+                                    (in[1] & repeat(0x0f)) | (in[3] & repeat(0x0f)) << 4};
+        store_words(f, block.scales);
+    } else if constexpr (F::type == dtype::q3_k) {
+        const std::uint32_t s[4] = {uncentre(in[0]), uncentre(in[1]), uncentre(in[2]), uncentre(in[3])};
+        const std::uint32_t f[3] = {
+            (s[0] & repeat(0x0f)) | (s[2] & repeat(0x0f)) << 4, (s[1] & repeat(0x0f)) | (s[3] & repeat(0x0f)) << 4,
+            (s[0] & repeat(0x30)) >> 4 | (s[1] & repeat(0x30)) >> 2 | (s[2] & repeat(0x30)) | (s[3] & repeat(0x30)) << 2};
+        store_words(f, block.scales);
+    } else if constexpr (F::type == dtype::iq4_xs) {
+        std::uint8_t s[8];
+        const std::uint32_t plain[2] = {uncentre(in[0]), uncentre(in[1])};
+        std::memcpy(s, plain, sizeof(s));
+        std::uint32_t high = 0;
+        for (std::size_t j = 0; j < 8; ++j) high |= static_cast<std::uint32_t>(s[j] >> 4) << (2 * j);
+        block.scales_h = static_cast<std::uint16_t>(high);
+        for (std::size_t j = 0; j < 4; ++j) {
+            block.scales_l[j] = static_cast<std::uint8_t>((s[2 * j] & 15) | (s[2 * j + 1] & 15) << 4);
+        }
+    } else {
+        store_words(in, block.scales);
+    }
+}
+
+}  // namespace colibri::quant::detail
+
+// ---- colibri/quant/panel.hpp
+
+// Panels from rows in the file's layout, and rows back from panels.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+
+namespace colibri::quant {
+
+/// Makes a panel of `row_count` (1..16) rows of k weights; row r starts at rows + r * row_bytes, at any address. Rows that
+/// are missing become zeros. Writes panel_bytes(F::type, k) bytes. No allocation.
+template <code_format F>
+void pack_panel(const std::byte* rows, std::size_t row_bytes, std::size_t row_count, std::size_t k, std::byte* out) noexcept;
+
+/// Writes the bytes of row `row` (0..15, not a missing one) as they were in the file's layout.
+template <code_format F>
+void unpack_panel_row(const std::byte* panel, std::size_t row, std::size_t k, std::byte* out_row) noexcept;
+
+/// Decodes row `row` (0..15, not a missing one) to k floats, the same bits as from the file's layout.
+template <code_format F>
+void decode_panel_row(const std::byte* panel, std::size_t row, std::size_t k, float* out) noexcept;
+
+/// The same for a type known at run time, which has panels (else nothing happens).
+void pack_panel(dtype type, const std::byte* rows, std::size_t row_bytes, std::size_t row_count, std::size_t k,
+                std::byte* out) noexcept;
+void unpack_panel_row(dtype type, const std::byte* panel, std::size_t row, std::size_t k, std::byte* out_row) noexcept;
+void decode_panel_row(dtype type, const std::byte* panel, std::size_t row, std::size_t k, float* out) noexcept;
+
+namespace detail {
+
+/// Words of one row lie a vector (16 words) apart; scales of one row 16 elements apart.
+inline void scatter_words(const std::uint32_t* words, std::size_t count, std::byte* out) noexcept {
+    for (std::size_t i = 0; i < count; ++i) std::memcpy(out + i * 64, words + i, 4);
+}
+inline void gather_words(const std::byte* in, std::size_t count, std::uint32_t* words) noexcept {
+    for (std::size_t i = 0; i < count; ++i) std::memcpy(words + i, in + i * 64, 4);
+}
+
+/// Block `b` of row `row` of a chunk of n runs.
+template <code_format F>
+void pack_block(const F& block, std::size_t b, std::size_t n, std::size_t row, std::byte* chunk) noexcept {
+    using layout = panel_layout<F>;
+    constexpr std::size_t runs = F::block_size / 32;
+    std::byte* const codes = chunk + b * runs * layout::run_codes + row * 4;
+    std::uint32_t low[runs * layout::low_vectors];
+    pack_low(block, low);
+    for (std::size_t r = 0; r < runs; ++r) {
+        scatter_words(low + r * layout::low_vectors, layout::low_vectors, codes + r * layout::run_codes);
+    }
+    if constexpr (layout::high_bits != 0) {
+        std::uint32_t high[runs * layout::high_vectors];
+        pack_high(block, high);
+        for (std::size_t r = 0; r < runs; ++r) {
+            scatter_words(high + r * layout::high_vectors, layout::high_vectors,
+                          codes + r * layout::run_codes + layout::low_vectors * 64);
+        }
+    }
+    const auto put = [&](std::size_t offset, const auto& value) {
+        std::memcpy(chunk + offset + (b * panel_rows + row) * sizeof(value), &value, sizeof(value));
+    };
+    put(layout::scale_offset(n), scale_field(block));
+    if constexpr (layout::has_minimum) put(layout::minimum_offset(n), minimum_field(block));
+    if constexpr (layout::super) {
+        constexpr std::size_t count = layout::sub_runs * (layout::has_sub_minimum ? 2 : 1);
+        std::uint32_t words[count / 4];
+        std::byte bytes[count];
+        pack_scales(block, words);
+        std::memcpy(bytes, words, count);
+        std::byte* const to = chunk + layout::sub_scale_offset(n) + row;
+        for (std::size_t j = 0; j < count; ++j) to[j * panel_rows] = bytes[j];
+    }
+}
+
+template <code_format F>
+void unpack_block(const std::byte* chunk, std::size_t b, std::size_t n, std::size_t row, F& block) noexcept {
+    using layout = panel_layout<F>;
+    constexpr std::size_t runs = F::block_size / 32;
+    const std::byte* const codes = chunk + b * runs * layout::run_codes + row * 4;
+    std::uint32_t low[runs * layout::low_vectors];
+    for (std::size_t r = 0; r < runs; ++r) {
+        gather_words(codes + r * layout::run_codes, layout::low_vectors, low + r * layout::low_vectors);
+    }
+    unpack_low(low, block);
+    if constexpr (layout::high_bits != 0) {
+        std::uint32_t high[runs * layout::high_vectors];
+        for (std::size_t r = 0; r < runs; ++r) {
+            gather_words(codes + r * layout::run_codes + layout::low_vectors * 64, layout::high_vectors,
+                         high + r * layout::high_vectors);
+        }
+        unpack_high(high, block);
+    }
+    const auto get = [&](std::size_t offset, auto& value) {
+        std::memcpy(&value, chunk + offset + (b * panel_rows + row) * sizeof(value), sizeof(value));
+    };
+    get(layout::scale_offset(n), scale_field(block));
+    if constexpr (layout::has_minimum) get(layout::minimum_offset(n), minimum_field(block));
+    if constexpr (layout::super) {
+        constexpr std::size_t count = layout::sub_runs * (layout::has_sub_minimum ? 2 : 1);
+        std::byte bytes[count];
+        std::uint32_t words[count / 4];
+        const std::byte* const from = chunk + layout::sub_scale_offset(n) + row;
+        for (std::size_t j = 0; j < count; ++j) bytes[j] = from[j * panel_rows];
+        std::memcpy(words, bytes, count);
+        unpack_scales(words, block);
+    }
+}
+
+/// Calls fn(chunk's offset in the panel, its first block, its runs) for the chunks of a panel of k columns.
+template <code_format F, class Fn>
+void for_each_chunk(std::size_t k, Fn&& fn) noexcept {
+    std::size_t offset = 0;
+    for (std::size_t first = 0; first < k; first += panel_columns) {
+        const std::size_t n = std::min(panel_columns, k - first) / 32;
+        fn(offset, first / F::block_size, n);
+        offset += panel_layout<F>::chunk_bytes(n);
+    }
+}
+
+}  // namespace detail
+
+template <code_format F>
+void pack_panel(const std::byte* rows, std::size_t row_bytes, std::size_t row_count, std::size_t k, std::byte* out) noexcept {
+    using layout = panel_layout<F>;
+    const std::size_t bytes = layout::bytes(k);
+    if (row_count < panel_rows) std::memset(out, 0, bytes);
+    std::size_t end = 0;
+    detail::for_each_chunk<F>(k, [&](std::size_t offset, std::size_t first, std::size_t n) {
+        for (std::size_t r = 0; r < row_count; ++r) {
+            const std::byte* in = rows + r * row_bytes + first * sizeof(F);
+            for (std::size_t b = 0; b < layout::blocks(n); ++b) {
+                F block;
+                std::memcpy(&block, in + b * sizeof(F), sizeof(F));
+                detail::pack_block(block, b, n, r, out + offset);
+            }
+        }
+        end = offset + layout::chunk_bytes(n);
+    });
+    std::memset(out + end, 0, bytes - end);
+}
+
+template <code_format F>
+void unpack_panel_row(const std::byte* panel, std::size_t row, std::size_t k, std::byte* out_row) noexcept {
+    detail::for_each_chunk<F>(k, [&](std::size_t offset, std::size_t first, std::size_t n) {
+        for (std::size_t b = 0; b < panel_layout<F>::blocks(n); ++b) {
+            F block;
+            detail::unpack_block(panel + offset, b, n, row, block);
+            std::memcpy(out_row + (first + b) * sizeof(F), &block, sizeof(F));
+        }
+    });
+}
+
+template <code_format F>
+void decode_panel_row(const std::byte* panel, std::size_t row, std::size_t k, float* out) noexcept {
+    detail::for_each_chunk<F>(k, [&](std::size_t offset, std::size_t first, std::size_t n) {
+        for (std::size_t b = 0; b < panel_layout<F>::blocks(n); ++b) {
+            F block;
+            detail::unpack_block(panel + offset, b, n, row, block);
+            block.decode(out + (first + b) * F::block_size);
+        }
+    });
+}
+
+inline void pack_panel(dtype type, const std::byte* rows, std::size_t row_bytes, std::size_t row_count, std::size_t k,
+                       std::byte* out) noexcept {
+    for_each_format(weight_formats{}, [&]<class F>(std::type_identity<F>) {
+        if constexpr (code_format<F>) {
+            if (F::type == type) pack_panel<F>(rows, row_bytes, row_count, k, out);
+        }
+    });
+}
+
+inline void unpack_panel_row(dtype type, const std::byte* panel, std::size_t row, std::size_t k, std::byte* out_row) noexcept {
+    for_each_format(weight_formats{}, [&]<class F>(std::type_identity<F>) {
+        if constexpr (code_format<F>) {
+            if (F::type == type) unpack_panel_row<F>(panel, row, k, out_row);
+        }
+    });
+}
+
+inline void decode_panel_row(dtype type, const std::byte* panel, std::size_t row, std::size_t k, float* out) noexcept {
+    for_each_format(weight_formats{}, [&]<class F>(std::type_identity<F>) {
+        if constexpr (code_format<F>) {
+            if (F::type == type) decode_panel_row<F>(panel, row, k, out);
+        }
+    });
+}
+
+}  // namespace colibri::quant
+
+// ---- colibri/quant/run.hpp
+
+// Runs: the 16 or 32 weights of a format that share a scale and a minimum.
+#include <cstddef>
+
+
+namespace colibri::quant {
+
+/// Weights of a format that share a scale: 16 or 32.
+template <code_format F>
+inline constexpr std::size_t scale_run = 32;
+template <super_format F>
+inline constexpr std::size_t scale_run<F> = F::sub_size;
+
+/// Whether a format adds a minimum to its weights.
+template <code_format F>
+inline constexpr bool has_minimums = minimum_format<F> || super_minimum_format<F>;
+
+/// Scale of run j of a block: exact, a half float times an integer of at most 8 bits.
+template <code_format F>
+[[nodiscard]] constexpr float run_scale(const F& block, [[maybe_unused]] std::size_t j) noexcept {
+    if constexpr (super_format<F>) return block.scale() * static_cast<float>(block.sub_scale(j));
+    else return block.scale();
+}
+
+/// What is added to the weights of run j of a block: exact, a half float times an integer of at most 6 bits.
+template <code_format F>
+[[nodiscard]] constexpr float run_minimum(const F& block, [[maybe_unused]] std::size_t j) noexcept {
+    if constexpr (super_minimum_format<F>) return -(block.minimum_scale() * static_cast<float>(block.sub_minimum(j)));
+    else if constexpr (minimum_format<F>) return block.minimum();
+    else return 0.0f;
+}
+
+}  // namespace colibri::quant
+
 // ---- colibri/quant/reference_dot.hpp
 
 // Products of a row of weights and a column of activations in the canonical order of operations.
@@ -7825,41 +8757,21 @@ template <float_format F>
 
 namespace detail {
 
-/// Sum of code * activation code over n weights from `begin` of a block.
+/// Adds group g (32 weights) of a row times one plane of the activations. For each run of weights with a scale of its own: the exact
+/// integer sum as a float times the rounded product of both scales in one fused multiply-add; then the minimum times the rounded
+/// product of activation scale and sum of codes in a second one.
 template <code_format F>
-[[nodiscard]] constexpr std::int32_t code_sum(const F& block, const std::int8_t* codes, std::size_t begin,
-                                              std::size_t n) noexcept {
-    std::int32_t sum = 0;
-    for (std::size_t i = begin; i < begin + n; ++i) sum += block.code(i) * codes[i];
-    return sum;
-}
-
-}  // namespace detail
-
-namespace detail {
-
-/// Adds block b of the row times one plane of the activations: the exact integer sum as a float times the rounded product of both
-/// scales in one fused multiply-add; the minimums in a second one.
-template <code_format F>
-[[nodiscard]] float add_block(float acc, const F& block, const std::int8_t* codes, float activation_scale,
-                              const std::int16_t* sums) noexcept {
-    const float scale = block.scale() * activation_scale;
-    if constexpr (super_format<F>) {
+[[nodiscard]] float add_group(float acc, const F* row, const activation_plane& y, std::size_t g) noexcept {
+    constexpr std::size_t run = scale_run<F>;
+    const F& block = row[g * activation_group / F::block_size];
+    for (std::size_t i = g * activation_group; i < (g + 1) * activation_group; i += run) {
+        const std::size_t within = i % F::block_size;
         std::int32_t sum = 0;
-        for (std::size_t j = 0; j < F::block_size / F::sub_size; ++j) {
-            sum += block.sub_scale(j) * code_sum(block, codes, j * F::sub_size, F::sub_size);
-        }
-        acc = std::fma(static_cast<float>(sum), scale, acc);
-        if constexpr (super_minimum_format<F>) {
-            constexpr std::size_t run = activation_run<F::block_size>;
-            std::int32_t minimums = 0;
-            for (std::size_t r = 0; r < F::block_size / run; ++r) minimums += block.sub_minimum(r * run / F::sub_size) * sums[r];
-            acc = std::fma(-static_cast<float>(minimums), block.minimum_scale() * activation_scale, acc);
-        }
-    } else {
-        acc = std::fma(static_cast<float>(code_sum(block, codes, 0, F::block_size)), scale, acc);
-        if constexpr (minimum_format<F>) {
-            acc = std::fma(static_cast<float>(sums[0]), block.minimum() * activation_scale, acc);
+        for (std::size_t n = 0; n < run; ++n) sum += block.code(within + n) * y.codes[i + n];
+        acc = std::fma(static_cast<float>(sum), run_scale(block, within / run) * y.scales[g], acc);
+        if constexpr (has_minimums<F>) {
+            const float weighted = run == activation_group ? y.weighted[g] : y.scales[g] * static_cast<float>(y.sums[i / run]);
+            acc = std::fma(run_minimum(block, within / run), weighted, acc);
         }
     }
     return acc;
@@ -7867,24 +8779,19 @@ template <code_format F>
 
 }  // namespace detail
 
-/// Dot product of k weights (whole blocks) and k quantised activations. For each chunk of 256 values, in order: its blocks in order
-/// (see add_block), then, in order, those blocks again whose activations have a residual, with the residual.
+/// Dot product of k weights (whole blocks) and k quantised activations. For each chunk of 256 values, in order: its groups of 32 in
+/// order (see add_group), then, in order, those again that have a residual, with the residual.
 /// Kernels on targets with FMA equal it bit for bit.
 template <code_format F>
-[[nodiscard]] float dot_reference(const F* row, activation_view<activation_group<F>> y, std::size_t k) noexcept {
-    constexpr std::size_t size = F::block_size;
-    constexpr std::size_t runs = size / activation_run<size>;
-    constexpr std::size_t per_chunk = activation_chunk / size;
-    const std::size_t blocks = k / size;
+[[nodiscard]] float dot_reference(const F* row, const activation_view& y, std::size_t k) noexcept {
+    constexpr std::size_t per_chunk = activation_chunk / activation_group;
+    const std::size_t groups = k / activation_group;
     float acc = 0.0f;
-    for (std::size_t first = 0; first < blocks; first += per_chunk) {
-        const std::size_t end = first + per_chunk < blocks ? first + per_chunk : blocks;
-        for (std::size_t b = first; b < end; ++b) {
-            acc = detail::add_block(acc, row[b], y.codes + b * size, y.scales[b], y.sums + b * runs);
-        }
-        for (std::size_t b = first; b < end; ++b) {
-            if (!y.has_residual(b)) continue;
-            acc = detail::add_block(acc, row[b], y.residual_codes + b * size, y.residual_scales[b], y.residual_sums + b * runs);
+    for (std::size_t first = 0; first < groups; first += per_chunk) {
+        const std::size_t end = first + per_chunk < groups ? first + per_chunk : groups;
+        for (std::size_t g = first; g < end; ++g) acc = detail::add_group(acc, row, y.plane, g);
+        for (std::size_t g = first; g < end; ++g) {
+            if (y.has_residual(g)) acc = detail::add_group(acc, row, y.residual, g);
         }
     }
     return acc;
@@ -8081,8 +8988,14 @@ inline std::string shape::text() const {
 
 namespace colibri {
 
-/// Type, shape and bytes of a tensor that somebody else holds. Rows are contiguous, each a whole number of blocks. It
-/// may hold any type of `dtype_table`; whether it can be computed with is asked when it becomes a `tensor_view`.
+/// How a tensor's rows lie in memory.
+enum class layout : std::uint8_t {
+    file,    ///< one after the other, each a whole number of blocks
+    panels,  ///< 16 side by side (see quant::panel_layout); each slice has panels of its own
+};
+
+/// Type, shape and bytes of a tensor that somebody else holds. It may hold any type of `dtype_table`; whether it can be
+/// computed with is asked when it becomes a `tensor_view`.
 class tensor_ref {
 public:
     /// One F32 element without bytes; assign to it.
@@ -8093,28 +9006,52 @@ public:
     /// bytes), bad_count (too many), bad_alignment (the address is no multiple of the format's alignment, at most 4).
     [[nodiscard]] static result<tensor_ref> make(dtype type, const shape& dims, std::span<const std::byte> bytes);
 
+    /// A tensor of panels over exactly the bytes that `panels_bytes` says, which outlive it.
+    /// Errors: unsupported (a type without panels), bad_shape, overflow, truncated, bad_count, bad_alignment (the address
+    /// is no multiple of 64).
+    [[nodiscard]] static result<tensor_ref> make_panels(dtype type, const shape& dims, std::span<const std::byte> bytes);
+
+    /// Bytes that a tensor takes as panels. Errors: as `make_panels` for type and shape.
+    [[nodiscard]] static result<std::size_t> panels_bytes(dtype type, const shape& dims);
+
     [[nodiscard]] dtype type() const noexcept { return type_; }
+    [[nodiscard]] colibri::layout layout() const noexcept {
+        return panel_bytes_ == 0 ? colibri::layout::file : colibri::layout::panels;
+    }
     [[nodiscard]] const colibri::shape& dims() const noexcept { return dims_; }
     [[nodiscard]] const std::byte* data() const noexcept { return data_; }
 
     [[nodiscard]] std::size_t columns() const noexcept { return static_cast<std::size_t>(dims_.columns()); }
     [[nodiscard]] std::size_t rows() const noexcept { return static_cast<std::size_t>(dims_.rows()); }
     [[nodiscard]] std::size_t slices() const noexcept { return static_cast<std::size_t>(dims_.slices()); }
+    /// Bytes of a row in the file's layout, whatever layout this is.
     [[nodiscard]] std::size_t row_bytes() const noexcept { return row_bytes_; }
-    [[nodiscard]] std::size_t bytes() const noexcept { return row_bytes_ * rows(); }
+    [[nodiscard]] std::size_t bytes() const noexcept {
+        return panel_bytes_ == 0 ? row_bytes_ * rows() : panel_bytes_ * slice_panels() * slices();
+    }
+    /// Bytes of row r. Precondition: the file's layout.
     [[nodiscard]] std::span<const std::byte> row(std::size_t r) const noexcept {
         return {data_ + r * row_bytes_, row_bytes_};
+    }
+
+    /// Bytes of a panel; 0 in the file's layout.
+    [[nodiscard]] std::size_t panel_bytes() const noexcept { return panel_bytes_; }
+    /// Panel p, counted through all slices: rows 16p.. of a matrix. Precondition: a layout of panels.
+    [[nodiscard]] const std::byte* panel(std::size_t p) const noexcept { return data_ + p * panel_bytes_; }
+    /// Panels of one slice, the last of which may lack rows.
+    [[nodiscard]] std::size_t slice_panels() const noexcept {
+        return (static_cast<std::size_t>(dims_.dims()[1]) + quant::panel_rows - 1) / quant::panel_rows;
     }
 
     /// Matrix i of a stack (expert i), 0 <= i < slices().
     [[nodiscard]] tensor_ref slice(std::size_t i) const noexcept {
         tensor_ref out = *this;
         out.dims_ = dims_.slice();
-        out.data_ = data_ + i * out.bytes();
+        out.data_ = data_ + i * out.bytes();  // a whole number of panels
         return out;
     }
 
-    /// The same tensor with its bytes elsewhere: `data` has bytes() bytes with the format's alignment.
+    /// The same tensor with its bytes elsewhere: `data` has bytes() bytes with the layout's alignment.
     [[nodiscard]] tensor_ref at(const std::byte* data) const noexcept {
         tensor_ref out = *this;
         out.data_ = data;
@@ -8125,27 +9062,72 @@ private:
     dtype type_ = dtype::f32;
     colibri::shape dims_;
     std::size_t row_bytes_ = sizeof(float);
+    std::size_t panel_bytes_ = 0;
     const std::byte* data_ = nullptr;
 };
+
+namespace detail {
+
+/// Whether a tensor of `total` bytes fits `bytes` and starts at a multiple of `alignment`.
+[[nodiscard]] inline result<void> check_tensor_bytes(dtype type, const shape& dims, std::uint64_t total,
+                                                     std::span<const std::byte> bytes, std::size_t alignment) {
+    const auto what = [&] { return concat("a tensor of ", dims.text(), " ", name(type)); };
+    if (bytes.size() != total) {
+        return error{bytes.size() < total ? errc::truncated : errc::bad_count,
+                     concat(what(), " takes ", total, " bytes, not ", bytes.size())};
+    }
+    if (reinterpret_cast<std::uintptr_t>(bytes.data()) % alignment != 0) {
+        return error{errc::bad_alignment, concat(what(), " must start at a multiple of ", alignment, " bytes")};
+    }
+    return {};
+}
+
+}  // namespace detail
 
 inline result<tensor_ref> tensor_ref::make(dtype type, const colibri::shape& dims, std::span<const std::byte> bytes) {
     auto row = quant::row_bytes(type, dims.columns());
     if (!row) return std::move(row).error();
-    const auto what = [&] { return concat("a tensor of ", dims.text(), " ", name(type)); };
     const auto total = checked_mul<std::uint64_t>(*row, dims.rows());
-    if (!total) return error{errc::overflow, concat(what(), " is larger than any memory")};
-    if (bytes.size() != *total) {
-        return error{bytes.size() < *total ? errc::truncated : errc::bad_count,
-                     concat(what(), " takes ", *total, " bytes, not ", bytes.size())};
+    if (!total) {
+        return error{errc::overflow, concat("a tensor of ", dims.text(), " ", name(type), " is larger than any memory")};
     }
-    const std::size_t alignment = quant::block_alignment(type);
-    if (reinterpret_cast<std::uintptr_t>(bytes.data()) % alignment != 0) {
-        return error{errc::bad_alignment, concat(what(), " must start at a multiple of ", alignment, " bytes")};
+    if (auto ok = detail::check_tensor_bytes(type, dims, *total, bytes, quant::block_alignment(type)); !ok) {
+        return std::move(ok).error();
     }
     tensor_ref out;
     out.type_ = type;
     out.dims_ = dims;
     out.row_bytes_ = *row;
+    out.data_ = bytes.data();
+    return out;
+}
+
+inline result<std::size_t> tensor_ref::panels_bytes(dtype type, const colibri::shape& dims) {
+    auto row = quant::row_bytes(type, dims.columns());
+    if (!row) return std::move(row).error();
+    if (!quant::has_panels(type)) {
+        return error{errc::unsupported, concat("weights of type ", name(type), " have no panels")};
+    }
+    tensor_ref out;
+    out.dims_ = dims;
+    // A panel is less than four times as large as its rows in the file, padding included.
+    const auto count = checked_mul<std::uint64_t>(out.slice_panels(), dims.slices());
+    const auto most = count ? checked_mul<std::uint64_t>(*count, *row) : std::nullopt;
+    if (!most || !checked_mul<std::uint64_t>(*most, 4 * quant::panel_rows)) {
+        return error{errc::overflow, concat("a tensor of ", dims.text(), " ", name(type), " is larger than any memory")};
+    }
+    return static_cast<std::size_t>(*count) * quant::panel_bytes(type, out.columns());
+}
+
+inline result<tensor_ref> tensor_ref::make_panels(dtype type, const colibri::shape& dims, std::span<const std::byte> bytes) {
+    auto total = panels_bytes(type, dims);
+    if (!total) return std::move(total).error();
+    if (auto ok = detail::check_tensor_bytes(type, dims, *total, bytes, 64); !ok) return std::move(ok).error();
+    tensor_ref out;
+    out.type_ = type;
+    out.dims_ = dims;
+    out.row_bytes_ = quant::row_bytes(type, dims.columns()).value();
+    out.panel_bytes_ = quant::panel_bytes(type, out.columns());
     out.data_ = bytes.data();
     return out;
 }
@@ -8180,24 +9162,37 @@ struct tensor_view {
     }
 };
 
-/// The tensor as a matrix in format F. Errors: bad_type if it has another type.
+namespace detail {
+
+[[nodiscard]] inline result<void> check_file_layout(const tensor_ref& tensor) {
+    if (tensor.layout() == layout::file) return {};
+    return error{errc::unsupported, concat("a tensor of panels of ", name(tensor.type()), " can't be seen as rows")};
+}
+
+}  // namespace detail
+
+/// The tensor as a matrix in format F. Errors: bad_type if it has another type, unsupported if it is panels.
 template <quant::block_format F>
 [[nodiscard]] result<tensor_view<F>> view_as(const tensor_ref& tensor) {
     if (tensor.type() != F::type) {
         return error{errc::bad_type,
                      concat("a tensor of type ", name(tensor.type()), " is used where ", name(F::type), " is needed")};
     }
+    if (auto ok = detail::check_file_layout(tensor); !ok) return std::move(ok).error();
     return tensor_view<F>{reinterpret_cast<const F*>(tensor.data()), tensor.rows(), tensor.columns()};
 }
 
 /// From the erased to the typed tensor: calls `fn(tensor_view<F>)` for the tensor's format and returns its result
-/// (see `visit_format`). Meant to be called once per operation, outside of loops. Errors: unsupported, and what fn
-/// returns.
+/// (see `visit_format`). Meant to be called once per operation, outside of loops. Errors: unsupported (panels too), and
+/// what fn returns.
 template <class Fn>
 [[nodiscard]] auto with_view(const tensor_ref& tensor, Fn&& fn) {
-    return quant::visit_format(tensor.type(), [&]<class F>(std::type_identity<F>) {
+    auto visit = [&]<class F>(std::type_identity<F>) {
         return fn(tensor_view<F>{reinterpret_cast<const F*>(tensor.data()), tensor.rows(), tensor.columns()});
-    });
+    };
+    using outcome = decltype(quant::visit_format(tensor.type(), visit));
+    if (auto ok = detail::check_file_layout(tensor); !ok) return outcome(std::move(ok).error());
+    return quant::visit_format(tensor.type(), visit);
 }
 
 }  // namespace colibri
@@ -8367,27 +9362,34 @@ struct cpu_features {
 namespace colibri::simd {
 inline namespace COLIBRI_SIMD_ABI {
 
-/// What a product kernel works on: rows of weights in the file's layout times columns of activations.
+/// Columns packed for a product of several: how is up to the target, see pack-inl.hpp. Memory that activations hold.
+struct packed_columns {
+    std::int32_t* words = nullptr;               ///< chunk i of 256 values of all columns at words + i * chunk_words
+    std::size_t chunk_words = 0;
+    std::int32_t* residual_words = nullptr;      ///< residuals of group g of 32 at residual_words + g * group_words
+    std::size_t group_words = 0;
+    std::uint32_t* residual_counts = nullptr;    ///< columns with a residual in group g
+};
+
+/// Words that a column takes for some groups of 32 values; at most packed_spare columns fill up the last tile.
+[[nodiscard]] constexpr std::size_t packed_words(std::size_t groups) noexcept { return 13 * groups + 1; }
+inline constexpr std::size_t packed_spare = 5;
+
+/// From this many columns on products go through packed ones.
+inline constexpr std::size_t packed_minimum = 4;
+
+/// What a product kernel works on: rows of weights times columns of activations.
 struct product_arguments {
-    const std::byte* weights = nullptr;  ///< row 0
-    std::size_t row_bytes = 0;
+    const std::byte* weights = nullptr;  ///< row 0, or panel 0
+    std::size_t row_bytes = 0;           ///< between rows, or between panels of 16 rows
     std::size_t k = 0;                   ///< weights in a row, whole blocks
     const std::uint32_t* columns = nullptr;  ///< which columns, or null: 0, 1, ...
     std::size_t column_count = 0;
 
     const float* x = nullptr;            ///< F32 activations: float formats only
     std::size_t x_stride = 0;            ///< floats between columns
-    const std::int8_t* codes = nullptr;  ///< quantised activations (see quant/activation.hpp): all other formats
-    std::size_t code_stride = 0;
-    const float* scales = nullptr;
-    std::size_t scale_stride = 0;
-    const std::int16_t* sums = nullptr;
-    std::size_t sum_stride = 0;
-    const std::int8_t* residual_codes = nullptr;  ///< the residual plane, with the strides of the first one
-    const float* residual_scales = nullptr;
-    const std::int16_t* residual_sums = nullptr;
-    const std::uint8_t* flags = nullptr;  ///< which groups have a residual: a byte per 256 weights
-    std::size_t flag_stride = 0;
+    quant::activation_matrix activations;  ///< quantised activations: all other formats
+    packed_columns packed;               ///< for packed_minimum columns or more
 
     float* out = nullptr;                ///< out[j * out_stride + r] for the j-th of the columns and row r
     std::size_t out_stride = 0;
@@ -8413,21 +9415,20 @@ inline constexpr std::size_t kv_slots = 5;       ///< f32, f16, bf16, q8_0, q4_0
 /// Entry points of one target. All noexcept by contract; none allocates.
 struct kernel_table {
     using product_fn = void (*)(const product_arguments&, std::size_t row_begin, std::size_t row_end);
-    using quantise_fn = void (*)(const float* x, std::size_t k, std::int8_t* codes, float* scales, std::int16_t* sums);
-    using residual_fn = void (*)(const float* x, std::size_t k, const std::int8_t* codes, const float* scales,
-                                 std::int8_t* residual_codes, float* residual_scales, std::int16_t* residual_sums,
-                                 std::uint8_t* flags);
+    using quantise_fn = void (*)(const float* x, std::size_t k, const quant::activation_planes& out);
+    using residual_fn = void (*)(const float* x, std::size_t k, const quant::activation_planes& plane,
+                                 const quant::activation_planes& residual, std::uint8_t* flags);
     using scores_fn = void (*)(const head_rows& keys, const float* queries, std::size_t query_stride, std::size_t heads,
                                float scale, float* scores, std::size_t score_stride);
     using accumulate_fn = void (*)(const head_rows& values, const float* weights, std::size_t weight_stride, std::size_t heads,
                                    float* out, std::size_t out_stride);
     using store_fn = void (*)(const float* in, std::byte* out, std::size_t n);
 
-    product_fn product[format_slots];
-    quantise_fn quantise_32;
-    quantise_fn quantise_256;
-    residual_fn residuals_32;
-    residual_fn residuals_256;
+    product_fn product[format_slots];        ///< weights in the file's layout; any rows
+    product_fn panel_product[format_slots];  ///< weights in panels; rows from a multiple of 16 on; null for float formats
+    quantise_fn quantise;
+    residual_fn residuals;
+    void (*pack)(const product_arguments&, std::size_t chunk);  ///< packs 256 values of all columns; null: nothing wants it
 
     void (*rms_norm)(const float* x, const float* weight, float* out, std::size_t n, float epsilon);
     void (*softmax)(const float* x, float* out, std::size_t n);
@@ -9017,14 +10018,14 @@ inline void tanh(const float* x, float* out, std::size_t n) noexcept { detail::k
 namespace colibri::simd {
 inline namespace COLIBRI_SIMD_ABI {
 
-/// Columns of F32 activations and, once a product wanted them, their quantised forms. Reused for one group of products after the
+/// Columns of F32 activations and, once a product wanted it, their quantised form. Reused for one group of products after the
 /// other. Not thread-safe. Move-only.
 class activations {
 public:
     /// Nothing fits until `make`'s result is assigned.
     activations() = default;
 
-    /// Room for columns x k values in all forms; allocates here and never again. Errors: out_of_memory, overflow.
+    /// Room for columns x k values; allocates here and never again. Errors: out_of_memory, overflow.
     [[nodiscard]] static result<activations> make(std::size_t max_columns, std::size_t max_k);
 
     /// Refers to `columns` columns of k floats, column c at x + c * stride; forgets what was quantised before. The floats must not
@@ -9034,7 +10035,7 @@ public:
         columns_ = columns;
         k_ = k;
         stride_ = stride;
-        has_32_ = has_256_ = false;
+        quantised_ = all_packed_ = false;
     }
 
     [[nodiscard]] std::size_t columns() const noexcept { return columns_; }
@@ -9044,47 +10045,32 @@ public:
     [[nodiscard]] std::size_t max_columns() const noexcept { return max_columns_; }
     [[nodiscard]] std::size_t max_k() const noexcept { return max_k_; }
 
-    /// Bytes of memory for the quantised forms.
-    [[nodiscard]] std::size_t bytes() const noexcept { return memory_32_.size() + memory_256_.size(); }
+    /// Bytes of memory for the quantised form.
+    [[nodiscard]] std::size_t bytes() const noexcept { return memory_.size() + packed_memory_.size(); }
 
-    /// Quantises all columns in the form that weights of `type` want, unless that is done already. Products call it.
+    /// Quantises all columns if weights of `type` want that, unless it is done already. Products call it.
     void prepare(dtype type, thread_pool& pool) noexcept;
+
+    /// Packs `columns` (all of them if that has no data) for a product of several, unless the last call was for all columns and this
+    /// one is too. Products call it, after `prepare`.
+    void pack(std::span<const std::uint32_t> columns, thread_pool& pool) noexcept;
 
     /// Fills in the fields of a kernel's arguments that describe the activations for weights of `type`, which are prepared.
     void describe(dtype type, product_arguments& arguments) const noexcept;
 
 private:
-    template <std::size_t Group>
-    void quantise(quant::activation_matrix<Group>& matrix, std::byte* memory, kernel_table::quantise_fn kernel,
-                  kernel_table::residual_fn residuals, thread_pool& pool) noexcept;
-
-    template <std::size_t Group>
-    static void describe(const quant::activation_matrix<Group>& matrix, product_arguments& arguments) noexcept {
-        arguments.codes = matrix.codes;
-        arguments.code_stride = matrix.code_stride(matrix.k);
-        arguments.scales = matrix.scales;
-        arguments.scale_stride = matrix.k / Group;
-        arguments.sums = matrix.sums;
-        arguments.sum_stride = matrix.k / matrix.run;
-        arguments.residual_codes = matrix.residual_codes;
-        arguments.residual_scales = matrix.residual_scales;
-        arguments.residual_sums = matrix.residual_sums;
-        arguments.flags = matrix.flags;
-        arguments.flag_stride = matrix.flag_stride(matrix.k);
-    }
-
     const float* x_ = nullptr;
     std::size_t columns_ = 0;
     std::size_t k_ = 0;
     std::size_t stride_ = 0;
     std::size_t max_columns_ = 0;
     std::size_t max_k_ = 0;
-    bool has_32_ = false;
-    bool has_256_ = false;
-    quant::activation_matrix<32> matrix_32_;
-    quant::activation_matrix<256> matrix_256_;
-    aligned_buffer memory_32_;
-    aligned_buffer memory_256_;
+    bool quantised_ = false;
+    bool all_packed_ = false;  ///< what is packed are all columns
+    quant::activation_matrix matrix_;
+    packed_columns packed_;
+    aligned_buffer memory_;
+    aligned_buffer packed_memory_;
 };
 
 /// One matrix of a group of products that share their activations.
@@ -9119,16 +10105,14 @@ template <class... Formats>
     return slot;
 }
 
-/// Activation group of products with weights of `type`: 1 (F32 activations), 32 or 256.
+/// Whether products with weights of `type` take quantised activations.
 template <class... Formats>
-[[nodiscard]] constexpr std::size_t group_in(quant::format_list<Formats...>, dtype type) noexcept {
-    std::size_t group = 1;
-    ((Formats::type == type ? void(group = Formats::block_size) : void()), ...);
-    return group;
+[[nodiscard]] constexpr bool quantised_in(quant::format_list<Formats...>, dtype type) noexcept {
+    return ((Formats::type == type && Formats::block_size != 1) || ...);
 }
 
 [[nodiscard]] constexpr std::size_t format_slot(dtype type) noexcept { return slot_in(quant::weight_formats{}, type); }
-[[nodiscard]] constexpr std::size_t group_of(dtype type) noexcept { return group_in(quant::weight_formats{}, type); }
+[[nodiscard]] constexpr bool wants_codes(dtype type) noexcept { return quantised_in(quant::weight_formats{}, type); }
 
 static_assert(quant::weight_formats::size == format_slots);
 
@@ -9149,15 +10133,17 @@ inline void run_tiles(std::span<const product_job> jobs, const activations& x, s
         if (from < to) {
             product_arguments arguments;
             arguments.weights = job.w.data();
-            arguments.row_bytes = job.w.row_bytes();
+            const bool panels = job.w.layout() == layout::panels;
+            arguments.row_bytes = panels ? job.w.panel_bytes() : job.w.row_bytes();
             arguments.k = x.k();
             arguments.columns = columns.data();
             arguments.column_count = columns.data() != nullptr ? columns.size() : x.columns();
             arguments.out = job.out;
             arguments.out_stride = job.out_stride;
             x.describe(job.w.type(), arguments);
-            table.product[format_slot(job.w.type())](arguments, (from - first) * tile_rows,
-                                                     std::min(rows, (to - first) * tile_rows));
+            const auto& kernels_of_layout = panels ? table.panel_product : table.product;
+            kernels_of_layout[format_slot(job.w.type())](arguments, (from - first) * tile_rows,
+                                                         std::min(rows, (to - first) * tile_rows));
         }
         first += tiles;
     }
@@ -9170,6 +10156,7 @@ inline void run(std::span<const product_job> jobs, activations& x, std::span<con
         x.prepare(job.w.type(), pool);
         tiles += (job.w.rows() + tile_rows - 1) / tile_rows;
     }
+    if ((columns.data() != nullptr ? columns.size() : x.columns()) >= packed_minimum) x.pack(columns, pool);
     const activations& ready = x;
     pool.for_chunks(tiles, tiles_per_chunk, [&](std::size_t begin, std::size_t end, unsigned) {
         run_tiles(jobs, ready, columns, begin, end);
@@ -9187,61 +10174,79 @@ inline result<activations> activations::make(std::size_t max_columns, std::size_
     activations out;
     out.max_columns_ = max_columns;
     out.max_k_ = max_k;
-    auto memory_32 = aligned_buffer::allocate(quant::activation_matrix<32>::bytes(*k, max_columns));
-    if (!memory_32) return std::move(memory_32).error();
-    auto memory_256 = aligned_buffer::allocate(quant::activation_matrix<256>::bytes(*k, max_columns));
-    if (!memory_256) return std::move(memory_256).error();
-    out.memory_32_ = *std::move(memory_32);
-    out.memory_256_ = *std::move(memory_256);
+    const std::size_t groups = *k / quant::activation_group;
+    auto memory = aligned_buffer::allocate(quant::activation_matrix::bytes(*k, max_columns));
+    if (!memory) return std::move(memory).error();
+    std::size_t words = 0;
+    if (max_columns >= packed_minimum) {
+        const std::size_t columns = max_columns + packed_spare;
+        words = groups / 8 * columns * packed_words(8) + groups * (columns * packed_words(1) + 1) + 16;  // and what vectors read beyond
+    }
+    auto packed = aligned_buffer::allocate(words * sizeof(std::int32_t));
+    if (!packed) return std::move(packed).error();
+    out.memory_ = *std::move(memory);
+    out.packed_memory_ = *std::move(packed);
     return out;
 }
 
-template <std::size_t Group>
-void activations::quantise(quant::activation_matrix<Group>& matrix, std::byte* memory, kernel_table::quantise_fn kernel,
-                           kernel_table::residual_fn residuals, thread_pool& pool) noexcept {
-    matrix = quant::activation_matrix<Group>::over(memory, k_, columns_);
+inline void activations::prepare(dtype type, thread_pool& pool) noexcept {
+    if (!detail::wants_codes(type) || quantised_) return;
+    quantised_ = true;
+    matrix_ = quant::activation_matrix::over(memory_.data(), k_, columns_);
+    const auto& table = detail::kernels();
     // Pieces of at most 1024 values, so that one long column is shared too; the last piece of a column pads its codes.
     constexpr std::size_t piece = 1024;
     const std::size_t pieces = (k_ + piece - 1) / piece;
     pool.for_chunks(columns_ * pieces, 4, [&](std::size_t begin, std::size_t end, unsigned) {
         for (std::size_t i = begin; i < end; ++i) {
-            const std::size_t column = i / pieces;
+            const std::size_t c = i / pieces;
             const std::size_t from = i % pieces * piece;
             const std::size_t n = std::min(piece, k_ - from);
-            kernel(x_ + column * stride_ + from, n, matrix.column_codes(column) + from,
-                   matrix.column_scales(column) + from / Group, matrix.column_sums(column) + from / matrix.run);
-            if (from + n == k_) std::fill(matrix.column_codes(column) + k_, matrix.column_codes(column) + matrix.code_stride(k_), std::int8_t{0});
+            const auto plane = matrix_.plane.column(matrix_.stride, c);
+            table.quantise(x_ + c * stride_ + from, n, plane.from(from));
+            if (from + n == k_) std::fill(plane.codes + k_, plane.codes + matrix_.stride.codes, std::int8_t{0});
         }
     });
     // Residuals come when all scales of a column are known.
-    pool.for_chunks(columns_, 1, [&](std::size_t begin, std::size_t end, unsigned) {
+    pool.for_chunks(columns_, 4, [&](std::size_t begin, std::size_t end, unsigned) {
         for (std::size_t c = begin; c < end; ++c) {
-            const std::size_t first_code = c * matrix.code_stride(k_);
-            residuals(x_ + c * stride_, k_, matrix.column_codes(c), matrix.column_scales(c), matrix.residual_codes + first_code,
-                      matrix.residual_scales + c * (k_ / Group), matrix.residual_sums + c * (k_ / matrix.run),
-                      matrix.column_flags(c));
+            table.residuals(x_ + c * stride_, k_, matrix_.plane.column(matrix_.stride, c), matrix_.residual.column(matrix_.stride, c),
+                            matrix_.column_flags(c));
         }
     });
 }
 
-inline void activations::prepare(dtype type, thread_pool& pool) noexcept {
-    const std::size_t group = detail::group_of(type);
-    if (group == 32 && !has_32_) {
-        quantise(matrix_32_, memory_32_.data(), detail::kernels().quantise_32, detail::kernels().residuals_32, pool);
-        has_32_ = true;
-    } else if (group == 256 && !has_256_) {
-        quantise(matrix_256_, memory_256_.data(), detail::kernels().quantise_256, detail::kernels().residuals_256, pool);
-        has_256_ = true;
-    }
+inline void activations::pack(std::span<const std::uint32_t> columns, thread_pool& pool) noexcept {
+    const auto& table = detail::kernels();
+    const bool all = columns.data() == nullptr;
+    if (!quantised_ || table.pack == nullptr || (all && all_packed_)) return;
+    all_packed_ = all;
+    product_arguments arguments;
+    arguments.k = k_;
+    arguments.columns = columns.data();
+    arguments.column_count = all ? columns_ : columns.size();
+    arguments.activations = matrix_;
+    const std::size_t groups = k_ / quant::activation_group;
+    const std::size_t chunks = (groups + 7) / 8;
+    const std::size_t width = arguments.column_count + packed_spare;
+    packed_.words = packed_memory_.as<std::int32_t>().data();
+    packed_.chunk_words = width * packed_words(8);
+    packed_.residual_words = packed_.words + chunks * packed_.chunk_words;
+    packed_.group_words = width * packed_words(1);
+    packed_.residual_counts = reinterpret_cast<std::uint32_t*>(packed_.residual_words + groups * packed_.group_words);
+    arguments.packed = packed_;
+    pool.for_chunks(chunks, 1, [&](std::size_t begin, std::size_t end, unsigned) {
+        for (std::size_t i = begin; i < end; ++i) table.pack(arguments, i);
+    });
 }
 
 inline void activations::describe(dtype type, product_arguments& arguments) const noexcept {
-    switch (detail::group_of(type)) {
-        case 32: describe(matrix_32_, arguments); break;
-        case 256: describe(matrix_256_, arguments); break;
-        default:
-            arguments.x = x_;
-            arguments.x_stride = stride_;
+    if (detail::wants_codes(type)) {
+        arguments.activations = matrix_;
+        arguments.packed = packed_;
+    } else {
+        arguments.x = x_;
+        arguments.x_stride = stride_;
     }
 }
 
@@ -14292,6 +15297,13 @@ enum class access : std::uint8_t {
     experts,  ///< a few slices along the last dimension (a mixture's experts)
 };
 
+/// Where weights are held.
+enum class holding : std::uint8_t {
+    automatic,  ///< resident where they fit into the free memory, else mapped
+    mapped,     ///< in the page cache: starts at once and shares memory with other processes; read again when the cache is too small
+    resident,   ///< in memory of our own, read and packed for speed when the model is opened
+};
+
 /// Tensors that the model needs at the same time.
 struct group {
     access how = access::whole;
@@ -14332,8 +15344,13 @@ public:
     /// The `slot`-th tensor of the group. With access::whole all of it may be read; else use `row` and `expert`.
     [[nodiscard]] const tensor_ref& operator[](std::size_t slot) const noexcept { return tensors_[slot]; }
 
-    /// Bytes of row `row` of the `slot`-th tensor; the row was named in `acquire` (or the access is whole).
+    /// Bytes of row `row` of the `slot`-th tensor, which has the file's layout; the row was named in `acquire` (or the access is
+    /// whole).
     [[nodiscard]] inline std::span<const std::byte> row(std::size_t slot, std::uint32_t row) const noexcept;
+
+    /// Decodes that row, whatever the layout, to out.size() == columns() floats. Allocates nothing. Errors: bad_count, truncated
+    /// (another number of columns).
+    [[nodiscard]] inline result<void> decode_row(std::size_t slot, std::uint32_t row, std::span<float> out) const;
 
     /// Expert `expert` of the `slot`-th tensor, a matrix; the expert was named in `acquire` (or the access is whole).
     [[nodiscard]] inline tensor_ref expert(std::size_t slot, std::uint32_t expert) const noexcept;
@@ -14375,6 +15392,19 @@ inline std::span<const std::byte> lease::row(std::size_t slot, std::uint32_t row
     return owner_->row_of(tensors_[slot], row);
 }
 
+inline result<void> lease::decode_row(std::size_t slot, std::uint32_t row, std::span<float> out) const {
+    const tensor_ref& tensor = tensors_[slot];
+    if (tensor.layout() == layout::file) return quant::decode_row(tensor.type(), this->row(slot, row), out);
+    if (out.size() != tensor.columns()) {
+        return error{errc::bad_count, concat("a row has ", tensor.columns(), " values, not ", out.size())};
+    }
+    const auto slice_rows = static_cast<std::size_t>(tensor.dims().dims()[1]);
+    const std::size_t in_slice = row % slice_rows;
+    const std::byte* panel = tensor.panel(row / slice_rows * tensor.slice_panels() + in_slice / quant::panel_rows);
+    quant::decode_panel_row(tensor.type(), panel, in_slice % quant::panel_rows, out.size(), out.data());
+    return {};
+}
+
 inline tensor_ref lease::expert(std::size_t slot, std::uint32_t expert) const noexcept {
     return owner_->expert_of(tensors_[slot], expert);
 }
@@ -14387,7 +15417,7 @@ inline void lease::end() noexcept {
 
 // ---- colibri/weights/file_store.hpp
 
-// Weights in the file's own layout: mapped into the page cache, or read into memory of our own.
+// Weights in the file's own layout, mapped into the page cache.
 #include <cerrno>
 #include <cstring>
 #include <map>
@@ -14400,27 +15430,20 @@ inline void lease::end() noexcept {
 
 namespace colibri::weights {
 
-/// Where a file_store keeps its bytes.
-enum class placement : std::uint8_t {
-    mapped,  ///< in the page cache: starts at once and shares memory with other processes; read again when the cache is too small
-    loaded,  ///< in memory of our own, read when the store is opened
-};
-
-/// Hands out views into a model's files. A lease costs nothing. Mapped tensors that don't lie at their elements' alignment (files
+/// Hands out views into a model's mapped files. A lease costs nothing. Tensors that don't lie at their elements' alignment (files
 /// may use any) are copied once.
 class file_store final : public store {
 public:
     /// `groups`: what the model will ask for, in the order of one sweep; the tensors' types are supported ones. `lock`: keep all
     /// pages in memory (mlock); what the system doesn't allow becomes a sentence in `notes`.
-    /// Errors: io, not_found, truncated (a file has become shorter), out_of_memory (more than is free, for `loaded` and `lock`).
+    /// Errors: io, not_found, truncated (a file has become shorter), out_of_memory (with `lock`: more than is free).
     [[nodiscard]] static result<std::unique_ptr<store>> open(const gguf::file& file, const std::vector<group>& groups,
-                                                             placement where, bool lock, std::vector<std::string>& notes) {
+                                                             bool lock, std::vector<std::string>& notes) {
         std::unique_ptr<file_store> out(new file_store);
-        if (where == placement::loaded || lock) {
-            if (auto ok = check_memory(file.tensor_bytes(), lock); !ok) return std::move(ok).error();
+        if (lock) {
+            if (auto ok = check_memory(file.tensor_bytes()); !ok) return std::move(ok).error();
         }
-        auto ok = where == placement::mapped ? out->map(file) : out->read(file);
-        if (!ok) return std::move(ok).error();
+        if (auto ok = out->map(file); !ok) return std::move(ok).error();
         for (const auto& group : groups) {
             std::vector<tensor_ref> refs;
             for (const auto id : group.tensors) {
@@ -14448,13 +15471,12 @@ private:
 
     file_store() = default;
 
-    [[nodiscard]] static result<void> check_memory(std::uint64_t needed, bool lock) {
+    [[nodiscard]] static result<void> check_memory(std::uint64_t needed) {
         const std::uint64_t free = read_memory_limits().free();
         if (needed <= free) return {};
         return error{errc::out_of_memory,
-                     concat("the weights take ", needed >> 20, " MiB and only ", free >> 20, " MiB of memory are free; ",
-                            lock ? "without --mlock the file is mapped and needs no memory of its own"
-                                 : "with --mmap the file is mapped and needs no memory of its own")};
+                     concat("the weights take ", needed >> 20, " MiB and only ", free >> 20,
+                            " MiB of memory are free; without --mlock the file is mapped and needs no memory of its own")};
     }
 
     [[nodiscard]] result<void> map(const gguf::file& file) {
@@ -14468,25 +15490,6 @@ private:
         return {};
     }
 
-    [[nodiscard]] result<void> read(const gguf::file& file) {
-        std::vector<std::unique_ptr<file_reader>> readers;
-        for (const auto& part : file.parts()) {
-            auto reader = file_reader::open(part.path);
-            if (!reader) return std::move(reader).error();
-            if (auto ok = check_size(part, (*reader)->size()); !ok) return ok;
-            readers.push_back(*std::move(reader));
-        }
-        for (id_type id = 0; id < file.tensors().size(); ++id) {
-            const auto& info = file.tensors()[id];
-            auto buffer = aligned_buffer::allocate(static_cast<std::size_t>(info.bytes));
-            if (!buffer) return std::move(buffer).error();
-            if (auto ok = readers[info.part]->read_at(info.offset, buffer->as<std::byte>()); !ok) return ok;
-            bytes_.resident += info.bytes;
-            copies_.emplace(id, *std::move(buffer));
-        }
-        return {};
-    }
-
     [[nodiscard]] static result<void> check_size(const gguf::part& part, std::uint64_t size) {
         if (size >= part.size) return {};
         return error{errc::truncated, concat("the file has shrunk from ", part.size, " to ", size, " bytes while it was being opened"),
@@ -14495,18 +15498,15 @@ private:
 
     [[nodiscard]] result<tensor_ref> place(const gguf::tensor_info& info, id_type id) {
         const auto size = static_cast<std::size_t>(info.bytes);
-        const std::byte* data = nullptr;
+        const std::byte* data = files_[info.part].bytes().data() + info.offset;
         if (const auto copy = copies_.find(id); copy != copies_.end()) {
             data = copy->second.data();
-        } else {
-            data = files_[info.part].bytes().data() + info.offset;
-            if (reinterpret_cast<std::uintptr_t>(data) % quant::block_alignment(info.type) != 0) {
-                auto buffer = aligned_buffer::allocate(size);
-                if (!buffer) return std::move(buffer).error();
-                std::memcpy(buffer->data(), data, size);
-                bytes_.resident += info.bytes;
-                data = copies_.emplace(id, *std::move(buffer)).first->second.data();
-            }
+        } else if (reinterpret_cast<std::uintptr_t>(data) % quant::block_alignment(info.type) != 0) {
+            auto buffer = aligned_buffer::allocate(size);
+            if (!buffer) return std::move(buffer).error();
+            std::memcpy(buffer->data(), data, size);
+            bytes_.resident += info.bytes;
+            data = copies_.emplace(id, *std::move(buffer)).first->second.data();
         }
         auto dims = shape::make(info.dims);
         if (!dims) return std::move(dims).error();
@@ -14532,6 +15532,432 @@ private:
     std::vector<std::vector<tensor_ref>> groups_;
     memory_use bytes_;
 };
+
+}  // namespace colibri::weights
+
+// ---- colibri/weights/resident_plan.hpp
+
+// Which tensors become panels, and where each lies in the memory of a resident store.
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+
+namespace colibri::weights {
+
+/// A tensor's place in one block of memory.
+struct resident_tensor {
+    tensor_id id = 0;
+    shape dims;
+    colibri::layout how = layout::file;
+    std::size_t offset = 0;  ///< a multiple of 64
+    std::size_t bytes = 0;
+};
+
+/// Places of all tensors that some group names, in the order of the groups, each once. Matrices of quantised types that a group
+/// uses whole or by experts become panels, for all groups; what is only looked up by rows, and floats, stays as in the file.
+struct resident_plan {
+    std::vector<resident_tensor> tensors;
+    std::vector<std::uint32_t> place_of;  ///< by tensor_id: position in `tensors`
+    std::size_t bytes = 0;                ///< of memory, for all
+
+    /// Errors: overflow, and those of `shape::make` and `tensor_ref::panels_bytes`, with the tensor's name.
+    [[nodiscard]] static inline result<resident_plan> make(const gguf::file& file, const std::vector<group>& groups);
+};
+
+inline result<resident_plan> resident_plan::make(const gguf::file& file, const std::vector<group>& groups) {
+    constexpr std::uint32_t nowhere = ~std::uint32_t{0};
+    resident_plan out;
+    out.place_of.assign(file.tensors().size(), nowhere);
+    for (const auto& group : groups) {
+        for (const auto id : group.tensors) {
+            const auto& info = file.tensors()[id];
+            if (out.place_of[id] == nowhere) {
+                auto dims = shape::make(info.dims);
+                if (!dims) return std::move(dims).error().within(concat("tensor ", quoted(info.name)));
+                out.place_of[id] = static_cast<std::uint32_t>(out.tensors.size());
+                out.tensors.push_back({id, *dims});
+            }
+            if (group.how != access::rows && quant::has_panels(info.type)) out.tensors[out.place_of[id]].how = layout::panels;
+        }
+    }
+    for (auto& tensor : out.tensors) {
+        const auto& info = file.tensors()[tensor.id];
+        tensor.offset = out.bytes;
+        tensor.bytes = static_cast<std::size_t>(info.bytes);
+        if (tensor.how == layout::panels) {
+            auto bytes = tensor_ref::panels_bytes(info.type, tensor.dims);
+            if (!bytes) return std::move(bytes).error().within(concat("tensor ", quoted(info.name)));
+            tensor.bytes = *bytes;
+        }
+        const auto end = checked_add<std::size_t>(out.bytes, tensor.bytes);
+        const auto rounded = end ? checked_round_up<std::size_t>(*end, 64) : std::nullopt;
+        if (!rounded) return error{errc::overflow, "the tensors together are larger than any memory"};
+        out.bytes = *rounded;
+    }
+    return out;
+}
+
+}  // namespace colibri::weights
+
+// ---- colibri/weights/resident_loader.hpp
+
+// Reads tensors from files into memory and packs them on the way, with all threads.
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <span>
+#include <string>
+#include <system_error>
+#include <vector>
+
+
+namespace colibri::weights {
+
+/// How weights are read.
+struct load_options {
+    unsigned threads = 0;                ///< that read and pack; 0: chosen here
+    progress_fn progress = {};           ///< bytes of the file, called on the calling thread
+    const cancel_flag* cancel = nullptr;
+};
+
+namespace detail {
+
+/// Bytes of one tensor that are read, and packed, at once.
+struct load_piece {
+    const gguf::tensor_info* info = nullptr;
+    std::uint64_t begin = 0;  ///< in the file
+    std::uint64_t end = 0;
+    std::size_t target = 0;   ///< in memory
+    std::size_t rows = 0;     ///< to be packed; 0: the bytes stay as they are
+};
+
+/// Bytes of a piece, about: large enough for the disk's full speed, small enough for a core's cache to hold it until it is packed.
+inline constexpr std::size_t load_piece_bytes = std::size_t{1} << 20;
+
+/// The pieces of all tensors, in the order of the files: a disk reads them fastest that way.
+[[nodiscard]] inline std::vector<load_piece> load_pieces(const gguf::file& file, const resident_plan& plan) {
+    std::vector<load_piece> out;
+    for (const auto& tensor : plan.tensors) {
+        const auto& info = file.tensors()[tensor.id];
+        if (tensor.how == layout::file) {
+            for (std::uint64_t at = 0; at < info.bytes; at += load_piece_bytes) {
+                const auto n = std::min<std::uint64_t>(load_piece_bytes, info.bytes - at);
+                out.push_back({&info, info.offset + at, info.offset + at + n, tensor.offset + static_cast<std::size_t>(at), 0});
+            }
+            continue;
+        }
+        const auto row_bytes = static_cast<std::size_t>(info.bytes / tensor.dims.rows());
+        const std::size_t panel = quant::panel_bytes(info.type, static_cast<std::size_t>(tensor.dims.columns()));
+        const std::size_t group = quant::panel_rows * row_bytes;
+        const std::size_t step = std::max<std::size_t>(1, load_piece_bytes / group) * quant::panel_rows;
+        const auto slice_rows = static_cast<std::size_t>(tensor.dims.dims()[1]);
+        std::size_t target = tensor.offset;
+        std::uint64_t begin = info.offset;
+        for (std::uint64_t slice = 0; slice < tensor.dims.slices(); ++slice) {
+            for (std::size_t row = 0; row < slice_rows; row += step) {
+                const std::size_t rows = std::min(step, slice_rows - row);
+                out.push_back({&info, begin, begin + rows * row_bytes, target, rows});
+                begin += rows * row_bytes;
+                target += (rows + quant::panel_rows - 1) / quant::panel_rows * panel;
+            }
+        }
+    }
+    std::sort(out.begin(), out.end(), [](const load_piece& a, const load_piece& b) {
+        return a.info->part != b.info->part ? a.info->part < b.info->part : a.begin < b.begin;
+    });
+    return out;
+}
+
+/// A file of the model, open in all the ways that loading needs.
+struct load_source {
+    std::filesystem::path path;
+    page_cache_state cache;  // before loading
+    std::unique_ptr<file_reader> cached;
+    std::unique_ptr<direct_reader> direct;
+
+    [[nodiscard]] static result<load_source> open(const gguf::part& part) {
+        load_source out;
+        auto map = mapped_file::open(part.path);
+        if (!map) return std::move(map).error();
+        if (map->size() < part.size) {
+            return error{errc::truncated,
+                         concat("the file has shrunk from ", part.size, " to ", map->size(), " bytes while it was being opened"),
+                         map->size(), escaped(part.path.string())};
+        }
+        out.path = part.path;
+        out.cache = page_cache_state::of(*map);
+        auto cached = file_reader::open(part.path);
+        if (!cached) return std::move(cached).error();
+        out.cached = *std::move(cached);
+        auto direct = direct_reader::open(part.path);
+        if (!direct) return std::move(direct).error();
+        out.direct = *std::move(direct);
+        return out;
+    }
+};
+
+/// What one thread works with.
+struct load_scratch {
+    aligned_buffer memory;
+    std::vector<cache_range> ranges;
+};
+
+/// Loads pieces one after the other; the first error wins.
+class loader {
+public:
+    loader(std::span<const load_source> sources, std::span<const load_piece> pieces, std::byte* target,
+           const load_options& options)
+        : sources_(sources), pieces_(pieces), target_(target), options_(options) {
+        for (const auto& piece : pieces) {
+            total_ += piece.end - piece.begin;
+            longest_ = std::max(longest_, static_cast<std::size_t>(piece.end - piece.begin));
+        }
+    }
+
+    [[nodiscard]] result<void> run(unsigned threads) {
+        std::vector<load_scratch> scratch(threads);
+        for (auto& each : scratch) {
+            // Ends are rounded outwards, and the start of memory is aligned.
+            auto memory = aligned_buffer::allocate(longest_ + 4 * direct_reader::alignment);
+            if (!memory) return std::move(memory).error();
+            each.memory = *std::move(memory);
+        }
+        try {
+            thread_pool pool(threads);
+            pool.for_chunks(pieces_.size(), 1, [&](std::size_t begin, std::size_t end, unsigned worker) {
+                for (std::size_t i = begin; i < end && !stop_.load(std::memory_order_relaxed); ++i) {
+                    load(pieces_[i], scratch[worker], worker == 0);
+                }
+            });
+        } catch (const std::system_error&) {
+            return error{errc::out_of_memory, concat("could not start ", threads, " threads to read the weights")};
+        }
+        if (stop_) return first_;
+        return {};
+    }
+
+private:
+    void load(const load_piece& piece, load_scratch& scratch, bool report) noexcept {
+        try {
+            auto bytes = read(piece, scratch);
+            if (!bytes) return fail(std::move(bytes).error().within(concat("tensor ", quoted(piece.info->name))));
+            place(piece, *bytes);
+        } catch (const std::bad_alloc&) {
+            return fail({errc::out_of_memory, "no memory left while the weights were read"});
+        }
+        const auto done = done_.fetch_add(piece.end - piece.begin, std::memory_order_relaxed) + piece.end - piece.begin;
+        const bool canceled = (options_.cancel != nullptr && options_.cancel->requested()) ||
+                              (report && options_.progress && !options_.progress({done, total_}));
+        if (canceled) fail({errc::canceled, "stopped while the weights were read"});
+    }
+
+    /// The piece's bytes, in the thread's memory.
+    [[nodiscard]] result<const std::byte*> read(const load_piece& piece, load_scratch& scratch) const {
+        const auto& source = sources_[piece.info->part];
+        constexpr std::uint64_t alignment = direct_reader::alignment;
+        const auto address = reinterpret_cast<std::uintptr_t>(scratch.memory.data());
+        std::byte* const base = scratch.memory.data() + (alignment - address % alignment) % alignment;
+        const std::uint64_t first = piece.begin / alignment * alignment;
+        const std::uint64_t last = std::min(source.cached->size(), round_up(piece.end, alignment));
+        // A shorter stretch costs more as a read of its own than in a direct read.
+        constexpr std::uint64_t least = 64 << 10;
+        source.cache.split(first, last, least, scratch.ranges);
+        for (const auto& range : scratch.ranges) {
+            const std::span<std::byte> to(base + (range.begin - first), static_cast<std::size_t>(range.end - range.begin));
+            auto ok = range.cached ? source.cached->read_at(range.begin, to) : source.direct->read_at(range.begin, to);
+            if (!ok) return std::move(ok).error();
+        }
+        return static_cast<const std::byte*>(base + (piece.begin - first));
+    }
+
+    void place(const load_piece& piece, const std::byte* bytes) const noexcept {
+        const auto size = static_cast<std::size_t>(piece.end - piece.begin);
+        std::byte* to = target_ + piece.target;
+        if (piece.rows == 0) {
+            std::memcpy(to, bytes, size);
+            return;
+        }
+        const std::size_t row_bytes = size / piece.rows;
+        const auto k = static_cast<std::size_t>(piece.info->dims[0]);
+        const std::size_t panel = quant::panel_bytes(piece.info->type, k);
+        for (std::size_t row = 0; row < piece.rows; row += quant::panel_rows, to += panel) {
+            quant::pack_panel(piece.info->type, bytes + row * row_bytes, row_bytes,
+                              std::min(quant::panel_rows, piece.rows - row), k, to);
+        }
+    }
+
+    void fail(error problem) noexcept {
+        const std::lock_guard lock(mutex_);
+        if (stop_.load(std::memory_order_relaxed)) return;
+        first_ = std::move(problem);
+        stop_.store(true, std::memory_order_relaxed);
+    }
+
+    std::span<const load_source> sources_;
+    std::span<const load_piece> pieces_;
+    std::byte* target_;
+    const load_options& options_;
+    std::uint64_t total_ = 0;
+    std::size_t longest_ = 0;
+    std::atomic<std::uint64_t> done_{0};
+    std::atomic<bool> stop_{false};
+    std::mutex mutex_;
+    error first_;
+};
+
+}  // namespace detail
+
+/// Reads the plan's tensors into `target` (plan.bytes bytes, aligned to 64), each in its layout. What is in the page cache is read
+/// from there; the rest past it, so that no second copy stays in memory.
+/// Errors: io, not_found, truncated (a file has become shorter), out_of_memory, canceled; in reading, with tensor and offset.
+[[nodiscard]] inline result<void> load_tensors(const gguf::file& file, const resident_plan& plan, std::byte* target,
+                                               unsigned threads, const load_options& options) {
+    std::vector<detail::load_source> sources;
+    for (const auto& part : file.parts()) {
+        auto source = detail::load_source::open(part);
+        if (!source) return std::move(source).error();
+        sources.push_back(*std::move(source));
+    }
+    const auto pieces = detail::load_pieces(file, plan);
+    auto done = detail::loader(sources, pieces, target, options).run(std::max(1u, threads));
+    // The kernel reads ahead at the end of what is cached.
+    for (const auto& source : sources) source.cache.drop_others(source.path);
+    return done;
+}
+
+}  // namespace colibri::weights
+
+// ---- colibri/weights/resident_store.hpp
+
+// Weights in memory of our own: quantised matrices as panels, the rest as in the file.
+#include <algorithm>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+
+namespace colibri::weights {
+
+/// Reads all tensors of its groups when it is opened and hands out views into them; a lease costs nothing. One block of memory,
+/// in huge pages where the system has them. The file is not needed any more.
+class resident_store final : public store {
+public:
+    /// `groups`: what the model will ask for; the tensors' types are supported ones. `lock`: keep all pages in memory (mlock); what
+    /// the system doesn't allow becomes a sentence in `notes`.
+    /// Errors: io, not_found, truncated (a file has become shorter), out_of_memory (more than is free), canceled.
+    [[nodiscard]] static result<std::unique_ptr<store>> open(const gguf::file& file, const std::vector<group>& groups, bool lock,
+                                                             std::vector<std::string>& notes, const load_options& options = {}) {
+        auto plan = resident_plan::make(file, groups);
+        if (!plan) return std::move(plan).error();
+        if (auto ok = check_memory(plan->bytes, lock); !ok) return std::move(ok).error();
+        std::unique_ptr<resident_store> out(new resident_store);
+        auto memory = aligned_buffer::allocate(plan->bytes);
+        if (!memory) return std::move(memory).error();
+        out->memory_ = *std::move(memory);
+        const unsigned threads = options.threads != 0 ? options.threads : std::max(least_threads, cpu_count());
+        if (auto ok = load_tensors(file, *plan, out->memory_.data(), threads, options); !ok) return std::move(ok).error();
+        for (const auto& group : groups) {
+            std::vector<tensor_ref> refs;
+            for (const auto id : group.tensors) {
+                const auto& tensor = plan->tensors[plan->place_of[id]];
+                const auto& info = file.tensors()[id];
+                const std::span<const std::byte> bytes(out->memory_.data() + tensor.offset, tensor.bytes);
+                auto ref = tensor.how == layout::panels ? tensor_ref::make_panels(info.type, tensor.dims, bytes)
+                                                        : tensor_ref::make(info.type, tensor.dims, bytes);
+                if (!ref) return std::move(ref).error().within(concat("tensor ", quoted(info.name)));
+                refs.push_back(*ref);
+            }
+            out->groups_.push_back(std::move(refs));
+        }
+        if (lock) {
+            if (auto ok = lock_memory({out->memory_.data(), out->memory_.size()}); !ok) {
+                notes.push_back(concat("the weights are not locked in memory: ", ok.error().message));
+            }
+        }
+        return std::unique_ptr<store>(std::move(out));
+    }
+
+    [[nodiscard]] result<lease> acquire(group_id group, std::span<const std::uint32_t>) override {
+        return lease(this, group, groups_[group]);
+    }
+
+    [[nodiscard]] memory_use memory() const noexcept override { return {0, memory_.size()}; }
+
+protected:
+    void release(group_id) noexcept override {}
+
+private:
+    /// Threads read and pack by turns; with more of them than cores the disk has something to do while others pack.
+    static constexpr unsigned least_threads = 4;
+
+    resident_store() = default;
+
+    [[nodiscard]] static result<void> check_memory(std::uint64_t needed, bool lock) {
+        const std::uint64_t free = read_memory_limits().free();
+        if (needed <= free) return {};
+        return error{errc::out_of_memory,
+                     concat("the weights take ", needed >> 20, " MiB and only ", free >> 20, " MiB of memory are free; ",
+                            lock ? "without --mlock and with --weights mapped" : "with --weights mapped",
+                            " the file is mapped and needs no memory of its own")};
+    }
+
+    aligned_buffer memory_;
+    std::vector<std::vector<tensor_ref>> groups_;
+};
+
+}  // namespace colibri::weights
+
+// ---- colibri/weights/open_store.hpp
+
+// The store for a way of holding weights, and the choice among them.
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+
+namespace colibri::weights {
+
+/// What holding::automatic chooses for weights of `bytes` resident bytes beside which `others` bytes (the KV cache) are needed,
+/// with `free` bytes of memory free: resident if an eighth of the free memory, at least 128 MiB, is left over. That much goes to
+/// activations, logits and whatever else runs on the machine.
+[[nodiscard]] constexpr holding choose_holding(std::uint64_t bytes, std::uint64_t others, std::uint64_t free) noexcept {
+    const std::uint64_t margin = std::max<std::uint64_t>(free / 8, std::uint64_t{128} << 20);
+    if (free < margin || others > free - margin) return holding::mapped;
+    return bytes <= free - margin - others ? holding::resident : holding::mapped;
+}
+
+/// How to open a store.
+struct store_options {
+    holding how = holding::mapped;
+    bool lock = false;         ///< keep all pages in memory (mlock)
+    std::uint64_t others = 0;  ///< holding::automatic: bytes of memory that the model will need beside its weights
+    load_options loading = {};
+};
+
+/// Opens the store for `groups`. Errors: those of `file_store::open` and `resident_store::open`.
+[[nodiscard]] inline result<std::unique_ptr<store>> open_store(const gguf::file& file, const std::vector<group>& groups,
+                                                               const store_options& options, std::vector<std::string>& notes) {
+    auto how = options.how;
+    if (how == holding::automatic) {
+        auto plan = resident_plan::make(file, groups);
+        if (!plan) return std::move(plan).error();
+        how = choose_holding(plan->bytes, options.others, read_memory_limits().free());
+    }
+    if (how == holding::mapped) return file_store::open(file, groups, options.lock, notes);
+    return resident_store::open(file, groups, options.lock, notes, options.loading);
+}
 
 }  // namespace colibri::weights
 
@@ -15236,6 +16662,8 @@ struct vector_request {
 // ---- colibri/model/model.hpp
 
 // A model file, opened and checked: everything about it that doesn't change while it runs.
+#include <algorithm>
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -15246,8 +16674,10 @@ namespace colibri {
 
 /// How to hold a model's weights.
 struct model_options {
-    weights::placement placement = weights::placement::mapped;
+    weights::holding holding = weights::holding::mapped;
     bool lock = false;               ///< keep the weights in memory (mlock); refused when memory is too small for them
+    std::uint32_t context = 0;       ///< tokens of context that `automatic` leaves memory for; 0: the model's own, at most 8192
+    weights::load_options loading = {};  ///< of resident weights: threads, progress in bytes of the file, cancelling
     std::string pre_tokenizer = {};  ///< splitting rule to use where the file names none or an unknown one
 };
 
@@ -15353,7 +16783,11 @@ inline result<model> model::open(const std::filesystem::path& path, const model_
     for (const auto& request : requests) vectors.tensors.push_back(request.tensor);
     groups.push_back(std::move(vectors));
     const auto vectors_group = static_cast<weights::group_id>(groups.size() - 1);
-    auto store = weights::file_store::open(s->file, groups, options.placement, options.lock, s->notes);
+    // All layers with a cache in half floats: windows and smaller formats need less.
+    const std::uint64_t context_size = options.context != 0 ? options.context : std::min(s->params.trained_context, 8192u);
+    const std::uint64_t kv_width = std::uint64_t{s->params.kv_heads} * (s->params.head_k + s->params.head_v);
+    weights::store_options how{options.holding, options.lock, s->params.layers * kv_width * 2 * context_size, options.loading};
+    auto store = weights::open_store(s->file, groups, how, s->notes);
     if (!store) return std::move(store).error().within(context);
     s->store = *std::move(store);
     auto lease = s->store->acquire(vectors_group);
@@ -15361,7 +16795,7 @@ inline result<model> model::open(const std::filesystem::path& path, const model_
     for (std::size_t i = 0; i < requests.size(); ++i) {
         const auto& tensor = (*lease)[i];
         requests[i].target->resize(tensor.columns());
-        if (auto done = quant::decode_row(tensor.type(), tensor.row(0), *requests[i].target); !done) {
+        if (auto done = lease->decode_row(i, 0, *requests[i].target); !done) {
             return std::move(done).error().within(context);
         }
     }
@@ -15906,8 +17340,7 @@ inline result<void> evaluator::embed(std::span<const batch_token> tokens) {
     const float scale = model_.config().embedding_scale;
     for (std::size_t i = 0; i < tokens.size(); ++i) {
         float* x = scratch_.residual(i);
-        const auto row = lease->row(0, static_cast<std::uint32_t>(tokens[i].token));
-        if (auto ok = quant::decode_row((*lease)[0].type(), row, {x, h.hidden}); !ok) return ok;
+        if (auto ok = lease->decode_row(0, static_cast<std::uint32_t>(tokens[i].token), {x, h.hidden}); !ok) return ok;
         if (scale != 1.0f) simd::scale(x, scale, h.hidden);
     }
     return {};
