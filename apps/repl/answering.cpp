@@ -16,11 +16,23 @@ constexpr std::chrono::milliseconds quiet_time{500};
 std::string rate_text(double rate) { return rate > 0.0 ? concat(", ", fixed(rate, 1), " tok/s") : std::string(); }
 
 std::string weights_text(const memory_figures& memory) {
-    return concat(bytes_text(memory.weights), memory.weights_mapped ? " mapped" : "");
+    return concat(bytes_text(memory.weights), memory.weights_mapped ? " mapped" : " resident");
 }
 
 std::string start_line(const engine& e) {
     return concat(e.title(), " | context ", e.context(), " | ", counted(e.threads(), "thread"), " | seed ", e.seed());
+}
+
+// Shows how far the weights are read, some times a second.
+progress_fn loading_progress(output& out) {
+    using clock = std::chrono::steady_clock;
+    return [&out, next = clock::now() + quiet_time](const progress& p) mutable {
+        if (const auto now = clock::now(); now > next) {
+            out.progress(concat("reading weights: ", bytes_text(p.done), " of ", bytes_text(p.total)));
+            next = now + quiet_time / 5;
+        }
+        return true;
+    };
 }
 
 }  // namespace
@@ -82,7 +94,8 @@ exit_code exit_code_of(const error& e) noexcept {
 }
 
 std::optional<engine> open_engine(const options& given, engine_use use, output& out, exit_code& failed) {
-    auto opened = engine::open(given, use);
+    auto opened = engine::open(given, use, loading_progress(out));
+    out.clear_progress();
     if (!opened) {
         out.fail(opened.error().text());
         // A wrong value is the caller's; whatever else goes wrong here is about the model.

@@ -49,6 +49,22 @@ result<void> choose_template(chat_options& out, const std::string& wanted) {
     return {};
 }
 
+// What --weights, --mmap and --no-mmap together ask for.
+result<weights::holding> holding_of(const options& given) {
+    auto wanted = given.weights.value_or("auto");
+    if (given.mmap) {
+        const std::string_view same = *given.mmap ? "mapped" : "resident";
+        if (given.weights && *given.weights != same) {
+            return error{errc::invalid_argument, concat(*given.mmap ? "--mmap" : "--no-mmap", " means --weights ", same,
+                                                        ", so --weights ", *given.weights, " contradicts it; give one of them")};
+        }
+        wanted = same;
+    }
+    return wanted == "mapped"     ? weights::holding::mapped
+           : wanted == "resident" ? weights::holding::resident
+                                  : weights::holding::automatic;
+}
+
 template <class Options>
 void set_sizes(Options& out, const options& given) {
     if (given.context) out.context = static_cast<std::uint32_t>(*given.context);
@@ -222,10 +238,14 @@ engine::engine(engine&&) noexcept = default;
 engine& engine::operator=(engine&&) noexcept = default;
 engine::~engine() = default;
 
-result<engine> engine::open(const options& given, engine_use use) {
+result<engine> engine::open(const options& given, engine_use use, progress_fn loading) {
     if (auto ok = choose_target(given); !ok) return std::move(ok).error();
     model_options how;
-    how.holding = given.mmap.value_or(true) ? weights::holding::mapped : weights::holding::resident;
+    const auto holding = holding_of(given);
+    if (!holding) return holding.error();
+    how.holding = *holding;
+    how.context = static_cast<std::uint32_t>(given.context.value_or(0));
+    how.loading.progress = std::move(loading);
     how.lock = given.mlock.value_or(false);
     auto source = model::open(given.model.value_or(""), how);
     if (!source) {
@@ -325,7 +345,7 @@ const answer_figures& engine::figures() const { return state_->figures; }
 
 memory_figures engine::memory() const {
     const auto m = state_->cache().memory();
-    return {m.weights_mapped + m.weights_resident, m.weights_resident == 0, m.kv, m.scratch,
+    return {m.weights_mapped + m.weights_resident, m.weights_mapped != 0, m.kv, m.scratch,
             read_process_memory().resident};
 }
 

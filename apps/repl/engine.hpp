@@ -67,8 +67,8 @@ enum class engine_use {
 /// One model with one conversation. Errors of its members have the codes of the library.
 class engine {
 public:
-    /// Opens options::model and makes room for its context.
-    [[nodiscard]] static result<engine> open(const options& given, engine_use use);
+    /// Opens options::model and makes room for its context. `loading` is told how many bytes of the weights are in memory.
+    [[nodiscard]] static result<engine> open(const options& given, engine_use use, progress_fn loading = {});
 
     engine(engine&&) noexcept;
     engine& operator=(engine&&) noexcept;

@@ -77,6 +77,7 @@ TEST_CASE("options: the flags that people know are there") {
                              "chat-template",
                              "show-prompt",
                              "raw",
+                             "weights",
                              "mmap",
                              "no-mmap",
                              "mlock",

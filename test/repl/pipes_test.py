@@ -44,8 +44,23 @@ def test_stdout_has_the_answer_alone(f):
 def test_answers_do_not_depend_on_threads_or_batches(f):
     wanted = answer(f, "-p", "Hello, how are you?", "-n", "40")
     for more in (("-t", "1"), ("-t", "3"), ("-ub", "1"), ("-ub", "5"), ("-b", "3"), ("--no-mmap",), ("--mmap",),
-                 ("-c", "100")):
+                 ("--weights", "auto"), ("--weights", "mapped"), ("--weights", "resident"), ("-c", "100")):
         check(answer(f, "-p", "Hello, how are you?", "-n", "40", *more), wanted)
+
+
+def test_the_statistics_say_where_the_weights_are(f):
+    for options, held in ((("--weights", "mapped"), "mapped"), (("--mmap",), "mapped"), (("--weights", "resident"), "resident"),
+                          (("--no-mmap",), "resident"), ((), "resident"), (("--mmap", "--weights", "mapped"), "mapped")):
+        done = run(f, "-p", "Hello", "-n", "4", "--verbose", *options)
+        assert done.returncode == 0 and f"B {held}, KV".encode() in done.stderr, (options, done)
+        said = json.loads(run(f, "-p", "Hello", "-n", "4", "--json", *options).stdout)
+        assert said["memory"]["weights_mapped"] == (held == "mapped"), (options, said)
+
+
+def test_contradicting_ways_to_hold_weights_are_refused(f):
+    for options in (("--mmap", "--weights", "resident"), ("--no-mmap", "--weights", "auto"), ("--weights", "elsewhere")):
+        done = run(f, "-p", "Hello", *options)
+        assert done.returncode == 1 and b"weights" in done.stderr and done.stdout == b"", (options, done)
 
 
 def test_the_same_seed_says_the_same(f):

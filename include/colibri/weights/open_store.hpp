@@ -40,7 +40,12 @@ struct store_options {
         how = choose_holding(plan->bytes, options.others, read_memory_limits().free());
     }
     if (how == holding::mapped) return file_store::open(file, groups, options.lock, notes);
-    return resident_store::open(file, groups, options.lock, notes, options.loading);
+    auto opened = resident_store::open(file, groups, options.lock, notes, options.loading);
+    // What is free can be gone a moment later, or be forbidden to this process.
+    if (!opened && opened.error().code == errc::out_of_memory && options.how == holding::automatic) {
+        return file_store::open(file, groups, options.lock, notes);
+    }
+    return opened;
 }
 
 }  // namespace colibri::weights

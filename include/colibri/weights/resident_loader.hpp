@@ -20,6 +20,7 @@
 #include "colibri/core/progress.hpp"
 #include "colibri/core/thread_pool.hpp"
 #include "colibri/gguf/file.hpp"
+#include "colibri/io/cpu_count.hpp"
 #include "colibri/io/direct_reader.hpp"
 #include "colibri/io/page_cache.hpp"
 #include "colibri/quant/panel.hpp"
@@ -112,7 +113,7 @@ struct load_source {
 
 /// What one thread works with.
 struct load_scratch {
-    aligned_buffer memory;
+    std::byte* memory = nullptr;  // aligned for direct reads
     std::vector<cache_range> ranges;
 };
 
@@ -129,13 +130,13 @@ public:
     }
 
     [[nodiscard]] result<void> run(unsigned threads) {
+        // Both ends of a piece are rounded outwards. One block for all, so that it has huge pages: the disk takes larger requests
+        // where memory is contiguous.
+        const std::size_t each = round_up(longest_ + 2 * direct_reader::alignment, direct_reader::alignment);
+        auto memory = aligned_buffer::allocate(std::max<std::size_t>(threads * each, std::size_t{4} << 20));
+        if (!memory) return std::move(memory).error();
         std::vector<load_scratch> scratch(threads);
-        for (auto& each : scratch) {
-            // Ends are rounded outwards, and the start of memory is aligned.
-            auto memory = aligned_buffer::allocate(longest_ + 4 * direct_reader::alignment);
-            if (!memory) return std::move(memory).error();
-            each.memory = *std::move(memory);
-        }
+        for (unsigned i = 0; i < threads; ++i) scratch[i].memory = memory->data() + i * each;
         try {
             thread_pool pool(threads);
             pool.for_chunks(pieces_.size(), 1, [&](std::size_t begin, std::size_t end, unsigned worker) {
@@ -169,19 +170,17 @@ private:
     [[nodiscard]] result<const std::byte*> read(const load_piece& piece, load_scratch& scratch) const {
         const auto& source = sources_[piece.info->part];
         constexpr std::uint64_t alignment = direct_reader::alignment;
-        const auto address = reinterpret_cast<std::uintptr_t>(scratch.memory.data());
-        std::byte* const base = scratch.memory.data() + (alignment - address % alignment) % alignment;
         const std::uint64_t first = piece.begin / alignment * alignment;
         const std::uint64_t last = std::min(source.cached->size(), round_up(piece.end, alignment));
         // A shorter stretch costs more as a read of its own than in a direct read.
         constexpr std::uint64_t least = 64 << 10;
         source.cache.split(first, last, least, scratch.ranges);
         for (const auto& range : scratch.ranges) {
-            const std::span<std::byte> to(base + (range.begin - first), static_cast<std::size_t>(range.end - range.begin));
+            const std::span<std::byte> to(scratch.memory + (range.begin - first), static_cast<std::size_t>(range.end - range.begin));
             auto ok = range.cached ? source.cached->read_at(range.begin, to) : source.direct->read_at(range.begin, to);
             if (!ok) return std::move(ok).error();
         }
-        return static_cast<const std::byte*>(base + (piece.begin - first));
+        return static_cast<const std::byte*>(scratch.memory + (piece.begin - first));
     }
 
     void place(const load_piece& piece, const std::byte* bytes) const noexcept {
@@ -225,7 +224,7 @@ private:
 /// from there; the rest past it, so that no second copy stays in memory.
 /// Errors: io, not_found, truncated (a file has become shorter), out_of_memory, canceled; in reading, with tensor and offset.
 [[nodiscard]] inline result<void> load_tensors(const gguf::file& file, const resident_plan& plan, std::byte* target,
-                                               unsigned threads, const load_options& options) {
+                                               const load_options& options) {
     std::vector<detail::load_source> sources;
     for (const auto& part : file.parts()) {
         auto source = detail::load_source::open(part);
@@ -233,7 +232,9 @@ private:
         sources.push_back(*std::move(source));
     }
     const auto pieces = detail::load_pieces(file, plan);
-    auto done = detail::loader(sources, pieces, target, options).run(std::max(1u, threads));
+    // A thread reads and packs by turns; with two for each core the disk has something to do while others pack.
+    const unsigned threads = options.threads != 0 ? options.threads : std::clamp(2 * cpu_count(), 4u, 64u);
+    auto done = detail::loader(sources, pieces, target, options).run(threads);
     // The kernel reads ahead at the end of what is cached.
     for (const auto& source : sources) source.cache.drop_others(source.path);
     return done;

@@ -1,7 +1,6 @@
 // Weights in memory of our own: quantised matrices as panels, the rest as in the file.
 #pragma once
 
-#include <algorithm>
 #include <memory>
 #include <span>
 #include <string>
@@ -9,7 +8,6 @@
 #include <vector>
 
 #include "colibri/core/buffer.hpp"
-#include "colibri/io/cpu_count.hpp"
 #include "colibri/io/memory_limits.hpp"
 #include "colibri/io/memory_lock.hpp"
 #include "colibri/weights/resident_loader.hpp"
@@ -32,8 +30,7 @@ public:
         auto memory = aligned_buffer::allocate(plan->bytes);
         if (!memory) return std::move(memory).error();
         out->memory_ = *std::move(memory);
-        const unsigned threads = options.threads != 0 ? options.threads : std::max(least_threads, cpu_count());
-        if (auto ok = load_tensors(file, *plan, out->memory_.data(), threads, options); !ok) return std::move(ok).error();
+        if (auto ok = load_tensors(file, *plan, out->memory_.data(), options); !ok) return std::move(ok).error();
         for (const auto& group : groups) {
             std::vector<tensor_ref> refs;
             for (const auto id : group.tensors) {
@@ -65,9 +62,6 @@ protected:
     void release(group_id) noexcept override {}
 
 private:
-    /// Threads read and pack by turns; with more of them than cores the disk has something to do while others pack.
-    static constexpr unsigned least_threads = 4;
-
     resident_store() = default;
 
     [[nodiscard]] static result<void> check_memory(std::uint64_t needed, bool lock) {
