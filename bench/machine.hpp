@@ -52,4 +52,50 @@ using clock = std::chrono::steady_clock;
     return median(std::move(rates));
 }
 
+namespace detail {
+
+/// Twelve chains of fused multiply-adds of one vector each: as many as any CPU has in flight. Assembler, because compilers fuse
+/// or don't as their flags say.
+#define COLIBRI_BENCH_CHAINS(NAME, BYTES, INSTRUCTION, CONSTRAINT)                                \
+    inline double NAME(long steps) {                                                              \
+        typedef float vector __attribute__((vector_size(BYTES)));                                 \
+        vector factor = vector{} + 0.5f;                                                          \
+        vector sums[12] = {};                                                                     \
+        for (long i = 0; i < steps; ++i) {                                                        \
+            _Pragma("GCC unroll 12") for (auto& sum : sums) {                                     \
+                asm volatile(INSTRUCTION : "+" CONSTRAINT(sum) : CONSTRAINT(factor));             \
+            }                                                                                     \
+        }                                                                                         \
+        return static_cast<double>(steps) * 12 * 2 * (BYTES / 4);                                 \
+    }
+#if defined(__x86_64__)
+__attribute__((target("avx512f"))) COLIBRI_BENCH_CHAINS(chains_avx512, 64, "vfmadd231ps %1, %1, %0", "v")
+__attribute__((target("avx2,fma"))) COLIBRI_BENCH_CHAINS(chains_avx2, 32, "vfmadd231ps %1, %1, %0", "x")
+#elif defined(__aarch64__)
+COLIBRI_BENCH_CHAINS(chains_neon, 16, "fmla %0.4s, %1.4s, %1.4s", "w")
+#endif
+#undef COLIBRI_BENCH_CHAINS
+
+}  // namespace detail
+
+/// Floating point operations per second of one thread, at best: multiply-adds (two operations each) that wait for nothing. 0 where
+/// the CPU has none.
+[[nodiscard]] inline double fma_rate(int rounds = 7) {
+    double (*chains)(long) = nullptr;
+#if defined(__x86_64__)
+    if (__builtin_cpu_supports("avx512f")) chains = &detail::chains_avx512;
+    else if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) chains = &detail::chains_avx2;
+#elif defined(__aarch64__)
+    chains = &detail::chains_neon;
+#endif
+    if (chains == nullptr) return 0.0;
+    std::vector<double> rates;
+    for (int round = 0; round <= rounds; ++round) {
+        const auto start = clock::now();
+        const double operations = chains(1000000);
+        if (round > 0) rates.push_back(operations / seconds_since(start));
+    }
+    return median(std::move(rates));
+}
+
 }  // namespace bench

@@ -17,13 +17,13 @@
 
 namespace colibri {
 
-/// Keys of positions that lie in one aligned span are contiguous in the cache; attention works span by span.
+/// Positions that lie in one aligned span are contiguous in the cache; attention works span by span.
 inline constexpr std::uint32_t kv_span = simd::attention_span;
 
 /// Shape of a cache.
 struct kv_shape {
     struct layer {
-        std::uint32_t kept = 0;  ///< positions held per sequence; fewer than the context only with a window
+        std::uint32_t kept = 0;  ///< positions held per sequence; fewer than the context only with a window, then whole spans
         std::uint32_t window = 0;  ///< positions that attention looks back, itself included; 0: all
     };
     std::vector<layer> layers;
@@ -41,14 +41,15 @@ struct kv_shape {
     return static_cast<std::uint32_t>(std::min<std::uint64_t>(context, needed));
 }
 
-/// Bytes of the cache: sum over layers and sequences of kept positions x kv heads x (key row bytes + value row bytes).
+/// Bytes of the cache: sum over layers and sequences of kept positions, in whole panels of keys, x kv heads x (key row bytes +
+/// value row bytes).
 [[nodiscard]] inline std::uint64_t kv_bytes(const kv_shape& shape, kv_type k, kv_type v) noexcept {
     std::uint64_t positions = 0;
-    for (const auto& layer : shape.layers) positions += layer.kept;
+    for (const auto& layer : shape.layers) positions += round_up<std::uint64_t>(layer.kept, simd::key_lanes);
     return positions * shape.sequences * shape.kv_heads * (row_bytes_of(k, shape.head_k) + row_bytes_of(v, shape.head_v));
 }
 
-/// Rows of one head over consecutive positions.
+/// Panels of keys (see simd::store_key) and rows of values of one head over consecutive positions.
 struct kv_rows {
     const std::byte* keys = nullptr;
     const std::byte* values = nullptr;
@@ -70,7 +71,8 @@ public:
     virtual void store(std::uint32_t layer, std::uint32_t sequence, std::uint32_t position, const float* keys,
                        const float* values) noexcept = 0;
 
-    /// Rows of `head` from `position` on; contiguous up to the end of the aligned span that `position` lies in.
+    /// Keys and values of `head` from `position` on, a multiple of simd::key_lanes; contiguous up to the end of the aligned span
+    /// that `position` lies in.
     [[nodiscard]] virtual kv_rows rows(std::uint32_t layer, std::uint32_t sequence, std::uint32_t head,
                                        std::uint32_t position) const noexcept = 0;
 
@@ -132,8 +134,8 @@ private:
     std::vector<state> states_;
 };
 
-/// A cache of keys in format K and values in format V (quant::f32, f16, bf16, q8_0 or q4_0). Rows of one head lie one behind
-/// the other by position; a window layer is a ring of `kept` positions.
+/// A cache of keys in format K and values in format V (quant::f32, f16, bf16, q8_0 or q4_0). Values of one head lie one behind
+/// the other by position, keys in panels of 16 positions; a window layer is a ring of `kept` positions.
 template <quant::block_format K, quant::block_format V>
 class kv_cache final : public kv_store {
 public:
@@ -150,7 +152,8 @@ public:
         std::uint64_t key_rows = 0;
         for (const auto& layer : shape.layers) {
             cache->first_row_.push_back(key_rows);
-            const auto per_sequence = checked_mul<std::uint64_t>(layer.kept, shape.kv_heads);
+            cache->kept_.push_back(round_up<std::uint64_t>(layer.kept, simd::key_lanes));
+            const auto per_sequence = checked_mul<std::uint64_t>(cache->kept_.back(), shape.kv_heads);
             const auto all = per_sequence ? checked_mul<std::uint64_t>(*per_sequence, shape.sequences) : std::nullopt;
             const auto sum = all ? checked_add(key_rows, *all) : std::nullopt;
             if (!sum || *sum > (std::uint64_t{1} << 46)) {
@@ -174,8 +177,9 @@ public:
                const float* values) noexcept override {
         for (std::uint32_t head = 0; head < shape().kv_heads; ++head) {
             const std::uint64_t row = row_of(layer, sequence, head, position);
-            simd::store_row(dtype_of(k_), keys + std::size_t{head} * shape().head_k, keys_.data() + row * key_row_bytes(),
-                            shape().head_k);
+            const std::size_t lane = row % simd::key_lanes;
+            simd::store_key(dtype_of(k_), keys + std::size_t{head} * shape().head_k, keys_.data() + (row - lane) * key_row_bytes(),
+                            lane, shape().head_k);
             simd::store_row(dtype_of(v_), values + std::size_t{head} * shape().head_v, values_.data() + row * value_row_bytes(),
                             shape().head_v);
         }
@@ -196,9 +200,9 @@ public:
             for (std::uint32_t head = 0; head < shape().kv_heads; ++head) {
                 const std::uint64_t source = row_of(layer, from, head, 0);
                 const std::uint64_t target = row_of(layer, to, head, 0);
-                const std::uint32_t kept = shape().layers[layer].kept;
+                const std::uint64_t kept = kept_[layer];
                 const std::size_t used = highest(from) > kept ? kept : count;  // a ring that has turned is copied whole
-                std::copy_n(keys_.data() + source * key_row_bytes(), used * key_row_bytes(),
+                std::copy_n(keys_.data() + source * key_row_bytes(), round_up(used, simd::key_lanes) * key_row_bytes(),
                             keys_.data() + target * key_row_bytes());
                 std::copy_n(values_.data() + source * value_row_bytes(), used * value_row_bytes(),
                             values_.data() + target * value_row_bytes());
@@ -215,13 +219,14 @@ private:
 
     [[nodiscard]] std::uint64_t row_of(std::uint32_t layer, std::uint32_t sequence, std::uint32_t head,
                                        std::uint32_t position) const noexcept {
-        const std::uint64_t kept = shape().layers[layer].kept;
+        const std::uint64_t kept = kept_[layer];
         return first_row_[layer] + (std::uint64_t{sequence} * shape().kv_heads + head) * kept + position % kept;
     }
 
     kv_type k_;
     kv_type v_;
     std::vector<std::uint64_t> first_row_;  ///< per layer, in rows
+    std::vector<std::uint64_t> kept_;       ///< per layer, whole panels
     aligned_buffer keys_;
     aligned_buffer values_;
 };

@@ -102,7 +102,7 @@ inline result<evaluator> evaluator::make(model m, const evaluator_options& optio
     } catch (const std::system_error&) {
         return error{errc::invalid_argument, concat("could not start ", options.threads, " threads; ask for fewer")};
     }
-    auto scratch = layer_scratch::make(h, out.model_.config(), out.options_.ubatch, options.threads);
+    auto scratch = layer_scratch::make(h, out.model_.config(), out.options_.ubatch, options.context, options.threads);
     if (!scratch) return std::move(scratch).error();
     out.scratch_ = *std::move(scratch);
     auto logits = aligned_buffer::allocate(std::size_t{out.options_.outputs} * h.vocabulary * sizeof(float));
@@ -186,6 +186,7 @@ inline result<void> evaluator::step(std::span<const batch_token> tokens) {
     if (auto ok = embed(tokens); !ok) return ok;
     for (std::uint32_t s = 0; s < options_.sequences; ++s) kv_->claim(s, next_[s]);
     for (std::size_t i = 0; i < tokens.size(); ++i) scratch_.set_token(i, tokens[i].position, tokens[i].sequence);
+    scratch_.plan_attention(tokens.size());
     scratch_.fill_rope(model_.rope(), model_.local_rope(), tokens.size());
     layer_runner run{model_, *kv_, scratch_, *pool_, tokens.size()};
     for (std::uint32_t layer = 0; layer < model_.params().layers; ++layer) {

@@ -11,7 +11,6 @@
 #include "colibri/model/experts.hpp"
 #include "colibri/model/model.hpp"
 #include "colibri/model/scratch.hpp"
-#include "colibri/simd/attention.hpp"
 #include "colibri/simd/ops.hpp"
 #include "colibri/simd/product.hpp"
 
@@ -37,14 +36,20 @@ public:
             {(*lease)[attention_slots::v], s_.values(0), s_.value_width()},
         };
         simd::products(jobs, s_.input, pool_);
-        pool_.for_chunks(tokens_, 1, [&](std::size_t begin, std::size_t end, unsigned) {
+        // Tokens side by side write to the same panels of keys: a thread takes several of a long prompt.
+        pool_.for_chunks(tokens_, tokens_ < 64 ? 1 : 16, [&](std::size_t begin, std::size_t end, unsigned) {
             for (std::size_t t = begin; t < end; ++t) prepare_token(layer, t);
         });
-        pool_.for_chunks(tokens_ * h_.kv_heads, 1, [&](std::size_t begin, std::size_t end, unsigned worker) {
-            for (std::size_t i = begin; i < end; ++i) {
-                attend(layer, i / h_.kv_heads, static_cast<std::uint32_t>(i % h_.kv_heads), worker);
-            }
-        });
+        attention_job job;
+        job.layer = layer;
+        job.window = model_.config().layers[layer].window;
+        job.scale = model_.config().attention_scale;
+        job.softcap = h_.attention_softcap;
+        job.queries = s_.queries(0);
+        job.query_stride = s_.query_width();
+        job.out = s_.attended(0);
+        job.out_stride = s_.attended_width();
+        s_.attention.run(job, kv_, pool_);
         s_.input.assign(s_.attended(0), tokens_, s_.attended_width(), s_.attended_width());
         simd::product((*lease)[attention_slots::output], s_.input, s_.normed(0), h_.hidden, pool_);
         add_to_residual(v.output_bias, v.post_attention_norm);
@@ -126,30 +131,6 @@ private:
         for (std::uint32_t head = 0; head < h_.heads; ++head) prepare_head(q + std::size_t{head} * h_.head_k, v.q_norm);
         for (std::uint32_t head = 0; head < h_.kv_heads; ++head) prepare_head(k + std::size_t{head} * h_.head_k, v.k_norm);
         kv_.store(layer, s_.sequence(t), s_.position(t), k, s_.values(t));
-    }
-
-    /// Attention of the query heads that share one key/value head, for one token, span by span in order of position.
-    void attend(std::uint32_t layer, std::size_t t, std::uint32_t kv_head, unsigned worker) noexcept {
-        const auto& config = model_.config().layers[layer];
-        const std::uint32_t position = s_.position(t);
-        const std::uint32_t first =
-            config.window != 0 && position + 1 > config.window ? position + 1 - config.window : 0;
-        const std::uint32_t group = h_.heads / h_.kv_heads;
-        simd::attention_query query;
-        query.queries = s_.queries(t) + std::size_t{kv_head} * group * h_.head_k;
-        query.heads = group;
-        query.head_k = h_.head_k;
-        query.head_v = h_.head_v;
-        query.scale = model_.config().attention_scale;
-        query.softcap = h_.attention_softcap;
-        simd::attention_state state(query, s_.attended(t) + std::size_t{kv_head} * group * h_.head_v, s_.span_scratch(worker));
-        for (std::uint32_t begin = first; begin <= position;) {
-            const std::uint32_t end = std::min(position + 1, (begin / kv_span + 1) * kv_span);
-            const auto rows = kv_.rows(layer, s_.sequence(t), kv_head, begin);
-            state.add_span(dtype_of(kv_.key_type()), rows.keys, dtype_of(kv_.value_type()), rows.values, end - begin);
-            begin = end;
-        }
-        state.finish();
     }
 
     const model& model_;

@@ -3,14 +3,15 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <span>
 #include <utility>
 #include <vector>
 
 #include "colibri/core/buffer.hpp"
 #include "colibri/core/checked.hpp"
+#include "colibri/kv/attention.hpp"
 #include "colibri/model/decoder_config.hpp"
 #include "colibri/model/rope.hpp"
-#include "colibri/simd/attention.hpp"
 #include "colibri/simd/ops.hpp"
 #include "colibri/simd/product.hpp"
 
@@ -21,9 +22,9 @@ class layer_scratch {
 public:
     layer_scratch() = default;
 
-    /// Room for `tokens` tokens and `threads` workers. Errors: overflow, out_of_memory.
+    /// Room for `tokens` tokens, `context` positions and `threads` workers. Errors: overflow, out_of_memory.
     [[nodiscard]] static result<layer_scratch> make(const hparams& h, const decoder_config& config, std::size_t tokens,
-                                                    unsigned threads) {
+                                                    std::uint32_t context, unsigned threads) {
         layer_scratch s;
         s.widths_[residual_part] = h.hidden;
         s.widths_[normed_part] = h.hidden;
@@ -61,12 +62,10 @@ public:
             s.columns.reserve(tokens);
             s.column_weights.reserve(tokens);
         }
-        s.positions_.resize(tokens);
-        s.sequences_.resize(tokens);
-        s.span_floats_ = simd::attention_scratch_floats(h.heads / h.kv_heads, h.head_v);
-        auto spans = aligned_buffer::allocate(s.span_floats_ * threads * sizeof(float));
-        if (!spans) return std::move(spans).error();
-        s.spans_ = *std::move(spans);
+        s.places_.resize(tokens);
+        auto attention = batch_attention::make({h.heads, h.kv_heads, h.head_k, h.head_v, context, tokens, threads});
+        if (!attention) return std::move(attention).error();
+        s.attention = *std::move(attention);
         return s;
     }
 
@@ -86,34 +85,32 @@ public:
     [[nodiscard]] std::size_t value_width() const noexcept { return widths_[value_part]; }
     [[nodiscard]] std::size_t attended_width() const noexcept { return widths_[attended_part]; }
 
-    /// Scratch of simd::attention_state for one worker.
-    [[nodiscard]] float* span_scratch(unsigned worker) noexcept { return spans_.as<float>().data() + worker * span_floats_; }
+    void set_token(std::size_t t, std::uint32_t position, std::uint32_t sequence) noexcept { places_[t] = {sequence, position}; }
+    [[nodiscard]] std::uint32_t position(std::size_t t) const noexcept { return places_[t].position; }
+    [[nodiscard]] std::uint32_t sequence(std::size_t t) const noexcept { return places_[t].sequence; }
 
-    void set_token(std::size_t t, std::uint32_t position, std::uint32_t sequence) noexcept {
-        positions_[t] = position;
-        sequences_[t] = sequence;
-    }
-    [[nodiscard]] std::uint32_t position(std::size_t t) const noexcept { return positions_[t]; }
-    [[nodiscard]] std::uint32_t sequence(std::size_t t) const noexcept { return sequences_[t]; }
+    /// Lets `attention` take the first `tokens` tokens.
+    void plan_attention(std::size_t tokens) noexcept { attention.plan(std::span(places_).first(tokens)); }
 
     /// Cosines and sines of the first `tokens` tokens' positions.
     void fill_rope(const rope_frequencies& global, const rope_frequencies& local, std::size_t tokens) noexcept {
         for (std::size_t t = 0; t < tokens; ++t) {
             float* table = row(rope_part, t);
-            fill_rope_row(global, positions_[t], table, table + pairs_);
-            if (has_local_) fill_rope_row(local, positions_[t], table + 2 * pairs_, table + 3 * pairs_);
+            fill_rope_row(global, position(t), table, table + pairs_);
+            if (has_local_) fill_rope_row(local, position(t), table + 2 * pairs_, table + 3 * pairs_);
         }
     }
     [[nodiscard]] const float* cosine(std::size_t t, bool local) noexcept { return row(rope_part, t) + (local ? 2 * pairs_ : 0); }
     [[nodiscard]] const float* sine(std::size_t t, bool local) noexcept { return cosine(t, local) + pairs_; }
 
     [[nodiscard]] std::uint64_t bytes() const noexcept {
-        std::uint64_t sum = spans_.size() + input.bytes() + inner.bytes();
+        std::uint64_t sum = attention.bytes() + input.bytes() + inner.bytes();
         for (const auto& floats : parts_) sum += floats.size();
         return sum;
     }
 
     simd::activations input;  ///< what the next products are taken of
+    batch_attention attention;
     simd::activations inner;  ///< the inner vectors of one expert
     std::vector<std::uint32_t> chosen;   ///< experts of each token, `experts_used` a token
     std::vector<float> weights;          ///< their weights
@@ -130,12 +127,9 @@ private:
 
     std::size_t widths_[part_count] = {};
     aligned_buffer parts_[part_count];
-    aligned_buffer spans_;
-    std::size_t span_floats_ = 0;
     std::size_t pairs_ = 0;
     bool has_local_ = false;
-    std::vector<std::uint32_t> positions_;
-    std::vector<std::uint32_t> sequences_;
+    std::vector<token_place> places_;
 };
 
 /// gate = f(gate) * up, element by element.

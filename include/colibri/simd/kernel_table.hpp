@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <span>
 #include <string_view>
+#include <type_traits>
 
 #include "colibri/gguf/tensor_type.hpp"
 #include "colibri/quant/activation.hpp"
@@ -47,18 +48,29 @@ struct product_arguments {
     std::size_t out_stride = 0;
 };
 
-/// Keys or values of one head over consecutive positions, and the query heads that share them.
+/// Keys or values of one head over the positions of one span. Values: a row for each position. Keys: panels of 16 positions, each
+/// 16 * row_bytes long (see store_key), from the span's start.
 struct head_rows {
     const std::byte* rows = nullptr;
-    std::size_t row_bytes = 0;  ///< from one position to the next
-    std::size_t count = 0;      ///< positions, at most 256
-    std::size_t width = 0;      ///< elements of a row
+    std::size_t row_bytes = 0;
+    std::size_t width = 0;  ///< elements of a row
+    bool cold = true;       ///< rather in memory than in a cache
 };
 
-/// What span_weights leaves besides the weights exp(score - maximum) themselves.
-struct span_softmax {
-    float maximum;
-    float sum;
+inline constexpr std::size_t key_lanes = 16;  ///< positions whose keys lie side by side in a panel
+
+/// One block of 16 keys in a block format: what the blocks of the keys hold, byte by byte side by side. A panel is a row of these;
+/// in the float formats it is element after element of 16 keys.
+template <class Format>
+struct key_block {
+    std::uint16_t d[key_lanes];
+    std::remove_cvref_t<decltype(Format::qs[0])> qs[sizeof(Format::qs)][key_lanes];
+};
+
+/// Positions that a query row attends to, counted from the start of the span; none if begin == end.
+struct span_range {
+    std::uint32_t begin = 0;
+    std::uint32_t end = 0;
 };
 
 inline constexpr std::size_t format_slots = 16;  ///< quant::weight_formats, in order
@@ -70,11 +82,13 @@ struct kernel_table {
     using quantise_fn = void (*)(const float* x, std::size_t k, const quant::activation_planes& out);
     using residual_fn = void (*)(const float* x, std::size_t k, const quant::activation_planes& plane,
                                  const quant::activation_planes& residual, std::uint8_t* flags);
-    using scores_fn = void (*)(const head_rows& keys, const float* queries, std::size_t query_stride, std::size_t heads,
-                               float scale, float* scores, std::size_t score_stride);
-    using accumulate_fn = void (*)(const head_rows& values, const float* weights, std::size_t weight_stride, std::size_t heads,
+    using scores_fn = void (*)(const head_rows& keys, const float* const* queries, const span_range* ranges, std::size_t rows,
+                               float scale, float* scores);
+    using accumulate_fn = void (*)(const head_rows& values, const float* weights, const span_range* ranges, std::size_t rows,
                                    float* out, std::size_t out_stride);
+    using unpack_fn = void (*)(const head_rows& from, span_range positions, float* out, std::size_t out_stride);
     using store_fn = void (*)(const float* in, std::byte* out, std::size_t n);
+    using store_key_fn = void (*)(const float* in, std::byte* panel, std::size_t lane, std::size_t n);
 
     product_fn product[format_slots];        ///< weights in the file's layout; any rows
     product_fn panel_product[format_slots];  ///< weights in panels; rows from a multiple of 16 on; null for float formats
@@ -90,7 +104,6 @@ struct kernel_table {
     void (*geglu)(const float* gate, const float* up, float* out, std::size_t n);
     void (*add)(const float* a, const float* b, float* out, std::size_t n);
     void (*multiply_add)(float factor, const float* x, float* out, std::size_t n);
-    void (*blend)(float* out, float out_factor, const float* x, float x_factor, std::size_t n);
     void (*scale)(float* x, float factor, std::size_t n);
     void (*softcap)(float* x, float cap, std::size_t n);
     void (*exp)(const float* x, float* out, std::size_t n);
@@ -100,8 +113,13 @@ struct kernel_table {
 
     scores_fn scores[kv_slots];
     accumulate_fn accumulate[kv_slots];
+    unpack_fn unpack_keys[kv_slots];    ///< to a panel of floats
+    unpack_fn unpack_values[kv_slots];  ///< to rows of floats
     store_fn store[kv_slots];
-    span_softmax (*span_weights)(float* scores, std::size_t n);
+    store_key_fn store_key[kv_slots];
+    void (*span_weights)(float* scores, const span_range* ranges, std::size_t rows, float softcap, float* maxima, float* sums);
+    void (*merge_spans)(std::size_t rows, const float* maxima, const float* sums, const float* values, std::size_t value_stride,
+                        std::size_t width, float* total_maxima, float* total_sums, float* const* totals);
 };
 
 /// Slot of a KV format, or kv_slots for any other type.

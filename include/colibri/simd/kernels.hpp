@@ -19,11 +19,22 @@ namespace colibri::simd {
 inline namespace COLIBRI_SIMD_ABI {
 namespace detail {
 
-/// Encodes a row of a KV cache.
+/// Encodes a row of values.
 template <class Format>
 void store_blocks(const float* in, std::byte* out, std::size_t n) {
     auto* blocks = reinterpret_cast<Format*>(out);
     for (std::size_t b = 0; b < n / Format::block_size; ++b) blocks[b] = Format::encode(in + b * Format::block_size);
+}
+
+/// Encodes a key and puts it in one of the 16 lanes of a panel of key_block<Format>.
+template <class Format>
+void store_key_blocks(const float* in, std::byte* panel, std::size_t lane, std::size_t n) {
+    auto* blocks = reinterpret_cast<key_block<Format>*>(panel);
+    for (std::size_t b = 0; b < n / Format::block_size; ++b) {
+        const Format block = Format::encode(in + b * Format::block_size);
+        blocks[b].d[lane] = block.d;
+        for (std::size_t i = 0; i < sizeof block.qs; ++i) blocks[b].qs[i][lane] = block.qs[i];
+    }
 }
 
 }  // namespace detail

@@ -85,10 +85,6 @@ COLIBRI_ENTRY void Scale(float* x, float factor, std::size_t n) { ForEach(x, nul
 COLIBRI_ENTRY void MultiplyAdd(float factor, const float* x, float* out, std::size_t n) {
     ForEach(x, out, out, n, MultiplyAddOp{Set(factor)});
 }
-COLIBRI_ENTRY void Blend(float* out, float out_factor, const float* x, float x_factor, std::size_t n) {
-    ForEach(out, x, out, n, BlendOp{Set(out_factor), Set(x_factor)});
-}
-
 COLIBRI_ENTRY void RmsNorm(const float* x, const float* weight, float* out, std::size_t n, float epsilon) {
     Floats squares = Zero();
     std::size_t i = 0;
@@ -136,11 +132,6 @@ COLIBRI_KERNEL float ExpOfDifferences(const float* x, float top, float* out, std
 COLIBRI_ENTRY void Softmax(const float* x, float* out, std::size_t n) {
     const float sum = ExpOfDifferences(x, VectorMax(x, n), out, n);
     Scale(out, 1.0f / sum, n);
-}
-
-COLIBRI_ENTRY span_softmax SpanWeights(float* scores, std::size_t n) {
-    const float top = VectorMax(scores, n);
-    return {top, ExpOfDifferences(scores, top, scores, n)};
 }
 
 /// The pair (a, b) turned: (a cos - b sin, b cos + a sin); the products with sin are rounded first.

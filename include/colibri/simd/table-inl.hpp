@@ -9,6 +9,21 @@ constexpr kernel_table::product_fn ProductOf() {
 }
 
 template <class Format>
+constexpr void SetKvKernels(kernel_table& t, std::size_t slot) {
+    t.scores[slot] = &Scores<Format>;
+    t.accumulate[slot] = &Accumulate<Format>;
+    t.unpack_keys[slot] = &UnpackKeys<Format>;
+    t.unpack_values[slot] = &UnpackValues<Format>;
+    if constexpr (Format::run == 1) {
+        t.store[slot] = &StoreRow<Format>;
+        t.store_key[slot] = &StoreKey<Format>;
+    } else {
+        t.store[slot] = &detail::store_blocks<typename Format::Block>;
+        t.store_key[slot] = &detail::store_key_blocks<typename Format::Block>;
+    }
+}
+
+template <class Format>
 constexpr kernel_table::product_fn PanelProductOf() {
     if constexpr (Format::block_size == 1) return nullptr;
     else return &PanelProduct<Format>;
@@ -36,29 +51,19 @@ constexpr kernel_table MakeTable(quant::format_list<Formats...>) {
     t.geglu = &Geglu;
     t.add = &VectorAdd;
     t.multiply_add = &MultiplyAdd;
-    t.blend = &Blend;
     t.scale = &Scale;
     t.softcap = &Softcap;
     t.exp = &VectorExp;
     t.tanh = &VectorTanh;
     t.max = &VectorMax;
     t.argmax = &Argmax;
-    t.scores[0] = &Scores<KvF32>;
-    t.scores[1] = &Scores<KvF16>;
-    t.scores[2] = &Scores<KvBf16>;
-    t.scores[3] = &Scores<KvQ8_0>;
-    t.scores[4] = &Scores<KvQ4_0>;
-    t.accumulate[0] = &Accumulate<KvF32>;
-    t.accumulate[1] = &Accumulate<KvF16>;
-    t.accumulate[2] = &Accumulate<KvBf16>;
-    t.accumulate[3] = &Accumulate<KvQ8_0>;
-    t.accumulate[4] = &Accumulate<KvQ4_0>;
-    t.store[0] = &StoreF32Row;
-    t.store[1] = &StoreF16Row;
-    t.store[2] = &StoreBf16Row;
-    t.store[3] = &detail::store_blocks<quant::q8_0>;
-    t.store[4] = &detail::store_blocks<quant::q4_0>;
+    SetKvKernels<KvF32>(t, 0);
+    SetKvKernels<KvF16>(t, 1);
+    SetKvKernels<KvBf16>(t, 2);
+    SetKvKernels<KvQ8_0>(t, 3);
+    SetKvKernels<KvQ4_0>(t, 4);
     t.span_weights = &SpanWeights;
+    t.merge_spans = &MergeSpans;
     return t;
 }
 
