@@ -15,6 +15,7 @@
 
 #include "colibri/core/buffer.hpp"
 #include "colibri/io/cpu_count.hpp"
+#include "colibri/io/cpu_name.hpp"
 #include "colibri/io/memory_limits.hpp"
 #include "colibri/io/memory_lock.hpp"
 #include "support/scratch.hpp"
@@ -392,6 +393,17 @@ TEST_CASE("threads by quota, v2 and v1") {
     CHECK(read_cpu_limits(root.path()).threads() == 8);
     root.put(base + "g/cpu.cfs_quota_us", "400000\n");
     CHECK(read_cpu_limits(root.path()).threads() == 4);
+}
+
+TEST_CASE("the processor's name") {
+    const scratch::folder root;
+    CHECK(cpu_name(root.path()).empty());
+    root.put("proc/cpuinfo", "processor\t: 0\nmodel\t\t: 17\nmodel name\t: Some CPU @ 3\033GHz\nmodel name\t: other\n");
+    CHECK(cpu_name(root.path()) == "Some CPU @ 3\\x1bGHz");
+    root.put("proc/cpuinfo", "processor : 0\n: x\nModel : Some Board\n");
+    CHECK(cpu_name(root.path()) == "Some Board");
+    root.put("proc/cpuinfo", "model name :\n");
+    CHECK(cpu_name(root.path()).empty());
 }
 
 TEST_CASE("the real machine has a processor") {

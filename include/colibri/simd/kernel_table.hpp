@@ -95,6 +95,9 @@ struct kernel_table {
     accumulate_fn accumulate[kv_slots];
     store_fn store[kv_slots];
     span_softmax (*span_weights)(float* scores, std::size_t n);
+
+    std::uint64_t (*integer_peak)(std::size_t rounds, std::int32_t* sink);
+    std::uint64_t (*float_peak)(std::size_t rounds, float* sink);
 };
 
 /// Slot of a KV format, or kv_slots for any other type.
