@@ -224,7 +224,8 @@ std::string bench_report::tail() const {
     std::string out = concat("\n", subject_.cpu.empty() ? "" : concat(subject_.cpu, ", "), subject_.simd, ", colibri ",
                              version_string, "; ", bytes_text(subject_.bytes), " of weights, ", subject_.mapped ? "mapped" : "in memory", ". Measured limits:\n");
     for (const auto& line : limits()) out += concat("- ", line, "\n");
-    for (const auto& line : knees()) out += concat("\n", line, "\n");
+    const auto found = knees();
+    for (const auto& line : found) out += concat(&line == &found.front() ? "\n- " : "- ", line, "\n");
     return out;
 }
 

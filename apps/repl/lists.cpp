@@ -44,7 +44,10 @@ bool add_numbers(std::vector<std::int64_t>& out, std::string_view piece, std::in
                                                      : parse_number<std::int64_t>(piece.substr(sign + 1));
     const bool factor = sign != std::string_view::npos && piece[sign] == '*';
     if (!first || !last || !step || *last < *first || *step < (factor ? 2 : 1) || *step > most || (factor && *first == 0)) return false;
-    for (std::int64_t n = *first; n <= *last && out.size() <= longest_list; n = factor ? n * *step : n + *step) out.push_back(n);
+    for (std::int64_t n = *first; out.size() <= longest_list; n = factor ? n * *step : n + *step) {
+        out.push_back(n);
+        if (factor ? n > *last / *step : n > *last - *step) break;
+    }
     return true;
 }
 
@@ -68,7 +71,7 @@ result<std::vector<std::string>> words_of(std::string_view text, std::string_vie
     std::vector<std::string> out;
     for (const auto piece : pieces(text)) {
         const auto padded = concat(" ", choices, " ");
-        if (piece.empty() || padded.find(concat(" ", piece, " ")) == std::string::npos) {
+        if (piece.empty() || piece.find(' ') != std::string_view::npos || padded.find(concat(" ", piece, " ")) == std::string::npos) {
             return refused(concat("a list of ", choices, " with commas between is needed, not ", quoted(text)));
         }
         out.emplace_back(piece);
