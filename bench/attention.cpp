@@ -7,10 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "colibri/io/cpu_count.hpp"
 #include "colibri/kv/attention.hpp"
 #include "colibri/simd/targets.hpp"
-#include "machine.hpp"
+#include "common.hpp"
 
 namespace {
 
@@ -112,12 +111,12 @@ void prompt(benchmark::State& state, const model_shape& m, kv_type type, std::ui
 }  // namespace
 
 int main(int argc, char** argv) {
-    benchmark::Initialize(&argc, argv);
-    if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
-    const unsigned threads = colibri::cpu_count();
-    bandwidth[0] = bench::read_bandwidth(std::size_t{256} << 20, 1);
-    bandwidth[1] = bench::read_bandwidth(std::size_t{256} << 20, threads);
-    peak = bench::fma_rate();
+    if (!bench::start(argc, argv)) return 1;
+    const unsigned threads = bench::threads();
+    const auto one = bench::measure_limits(1);
+    bandwidth[0] = one.bandwidth;
+    bandwidth[1] = threads == 1 ? one.bandwidth : bench::measure_limits(threads).bandwidth;
+    peak = 2.0 * one.float_peak;
     std::cerr << "target " << colibri::simd::target_name() << ", read bandwidth over 256 MiB " << bandwidth[0] / 1e9
               << " GB/s with one thread, " << bandwidth[1] / 1e9 << " GB/s with " << threads << "; multiply-adds "
               << peak / 1e9 << " Gflop/s with one thread\n";
@@ -143,7 +142,5 @@ int main(int argc, char** argv) {
             }
         }
     }
-    benchmark::RunSpecifiedBenchmarks();
-    benchmark::Shutdown();
-    return 0;
+    return bench::run();
 }

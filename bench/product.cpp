@@ -1,25 +1,14 @@
-// Products of a matrix and columns of activations, per format: bytes of weights per second for one column, operations per second for
-// many. Beside the read bandwidth of this machine, measured in the same run.
-
-#include <benchmark/benchmark.h>
-
-#include <iostream>
-#include <string>
-#include <vector>
-
-#include "colibri/io/cpu_count.hpp"
+// Products of a matrix and columns of activations, per weight format: one column against the read bandwidth, many columns against the
+// peak of multiply-adds.
 #include "colibri/quant/format_list.hpp"
 #include "colibri/simd/product.hpp"
-#include "colibri/simd/targets.hpp"
-#include "machine.hpp"
+#include "common.hpp"
 
 namespace {
 
 using colibri::dtype;
 
-constexpr std::size_t columns_of_weights = 4096;
-
-double bandwidth = 0.0;
+constexpr std::size_t width = 4096;
 
 /// Random bytes are valid weights of every format; scales that are NaN or infinite cost no more than others.
 struct matrix {
@@ -27,67 +16,58 @@ struct matrix {
     colibri::tensor_ref weights;
 
     matrix(dtype type, std::size_t rows) {
-        const std::size_t size = colibri::quant::row_bytes(type, columns_of_weights).value() * rows;
+        const std::size_t size = colibri::quant::row_bytes(type, width).value() * rows;
         bytes = colibri::aligned_buffer::allocate(size).value();
-        std::uint64_t state = 88172645463325252u;
-        for (auto& word : bytes.as<std::uint32_t>()) {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            word = static_cast<std::uint32_t>(state >> 32) & 0x37ff37ffu;
-        }
-        weights = colibri::tensor_ref::make(type, colibri::shape::make({columns_of_weights, rows}).value(),
-                                            {bytes.data(), size}).value();
+        bench::noise noise;
+        for (auto& word : bytes.as<std::uint32_t>()) word = static_cast<std::uint32_t>(noise.next() >> 32) & 0x37ff37ffu;
+        weights = colibri::tensor_ref::make(type, colibri::shape::make({width, rows}).value(), {bytes.data(), size}).value();
     }
 };
 
-void run(benchmark::State& state, dtype type, std::size_t rows, std::size_t columns, unsigned threads) {
+void measure(benchmark::State& state, dtype type, std::size_t rows, std::size_t columns, unsigned threads,
+             const colibri::machine_limits& limits) {
     const matrix m(type, rows);
-    std::vector<float> x(columns * columns_of_weights);
-    for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i % 255) / 255.0f - 0.5f;
+    const auto x = bench::noise().values(columns * width);
     std::vector<float> out(columns * rows);
-    auto activations = colibri::simd::activations::make(columns, columns_of_weights).value();
+    auto activations = colibri::simd::activations::make(columns, width).value();
     colibri::thread_pool pool(threads);
-    double products = 0.0;
     for (auto _ : state) {
-        activations.assign(x.data(), columns, columns_of_weights, columns_of_weights);
+        activations.assign(x.data(), columns, width, width);
         colibri::simd::product(m.weights, activations, out.data(), rows, pool);
         benchmark::DoNotOptimize(out.data());
-        products += 1.0;
     }
-    using benchmark::Counter;
-    const auto size = static_cast<double>(m.bytes.size());
-    state.counters["Gop/s"] =
-        Counter(products * 2.0 * static_cast<double>(rows * columns_of_weights * columns) / 1e9, Counter::kIsRate);
-    if (columns == 1) {
-        state.counters["GB/s"] = Counter(products * size / 1e9, Counter::kIsRate);
-        state.counters["of_bandwidth"] = Counter(products * size / bandwidth, Counter::kIsRate);
-    }
+    const auto bytes = static_cast<double>(m.bytes.size());
+    const auto madds = static_cast<double>(rows * width * columns);
+    const bool floats = type == dtype::f32 || type == dtype::f16 || type == dtype::bf16;
+    state.counters["GB/s"] = bench::rate(bytes / 1e9);
+    state.counters["Gop/s"] = bench::rate(2.0 * madds / 1e9);
+    if (columns == 1 && bytes > 1e8) state.counters["of_bandwidth"] = bench::rate(bytes / limits.bandwidth);
+    state.counters["of_peak"] = bench::rate(madds / (floats ? limits.float_peak : limits.integer_peak));
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-    benchmark::Initialize(&argc, argv);
-    if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
-    const unsigned threads = colibri::cpu_count();
-    bandwidth = bench::read_bandwidth(std::size_t{256} << 20, threads);
-    std::cerr << "target " << colibri::simd::target_name() << ", " << threads << " threads, read bandwidth over 256 MiB "
-              << bandwidth / 1e9 << " GB/s\n";
+    if (!bench::start(argc, argv)) return 1;
+    const unsigned all = bench::threads();
+    const auto one = bench::measure_limits(1);
+    const auto several = all == 1 ? one : bench::measure_limits(all);
+    bench::tell(1, one);
+    if (all != 1) bench::tell(all, several);
     colibri::quant::for_each_format(colibri::quant::weight_formats{}, [&]<class F>(std::type_identity<F>) {
-        const std::size_t row = colibri::quant::row_bytes(F::type, columns_of_weights).value();
-        const std::size_t rows = (std::size_t{256} << 20) / row / 16 * 16;
+        const std::size_t row = colibri::quant::row_bytes(F::type, width).value();
+        const std::size_t large = (std::size_t{256} << 20) / row / 16 * 16;
         const std::string name(colibri::name(F::type));
-        const auto add = [&](const std::string& what, std::size_t r, std::size_t c, unsigned t) {
-            benchmark::RegisterBenchmark((name + "/" + what).c_str(),
-                                         [=](benchmark::State& state) { run(state, F::type, r, c, t); })
-                ->UseRealTime()->Unit(benchmark::kMillisecond)->Repetitions(5)->ReportAggregatesOnly();
+        const auto add = [&](const std::string& what, std::size_t rows, std::size_t columns, unsigned threads) {
+            const auto limits = threads == 1 ? one : several;
+            bench::add(name + "/" + what, [=](benchmark::State& state) { measure(state, F::type, rows, columns, threads, limits); });
         };
-        add("1_column_256MiB_all_threads", rows, 1, threads);
-        add("1_column_in_cache_1_thread", 128, 1, 1);
-        add("256_columns_1_thread", 256, 256, 1);
+        add("gemv_memory_all_threads", large, 1, all);
+        add("gemv_cache_1_thread", 128, 1, 1);
+        add("gemm_4_columns_1_thread", 256, 4, 1);
+        add("gemm_32_columns_1_thread", 256, 32, 1);
+        add("gemm_256_columns_1_thread", 256, 256, 1);
+        add("gemm_256_columns_all_threads", 1024, 256, all);
     });
-    benchmark::RunSpecifiedBenchmarks();
-    benchmark::Shutdown();
-    return 0;
+    return bench::run();
 }

@@ -1,5 +1,5 @@
 # Where the libraries come from: a target that a parent project already has, else an installed package, else a pinned
-# download. All of Colibri's own dependencies are header-only, so nothing of theirs is built.
+# download. All of the library's own dependencies are header-only; of the rest only Google Benchmark is built.
 include(FetchContent)
 find_package(Threads REQUIRED)
 
@@ -64,5 +64,18 @@ if(COLIBRI_BUILD_TESTS)
     if(NOT TARGET doctest::doctest)
         colibri_fetch_headers(doctest::doctest doctest https://github.com/doctest/doctest.git
             b7c21ec5ceeadb4951b00396fc1e4642dd347e5f .)  # 2.4.9
+    endif()
+endif()
+if(COLIBRI_BUILD_BENCH)
+    if(NOT TARGET benchmark::benchmark)
+        find_package(benchmark 1.7 QUIET)
+    endif()
+    if(NOT TARGET benchmark::benchmark)
+        message(STATUS "benchmark: not installed, so it is downloaded from https://github.com/google/benchmark.git")
+        set(BENCHMARK_ENABLE_TESTING OFF)
+        set(BENCHMARK_ENABLE_INSTALL OFF)
+        FetchContent_Declare(benchmark GIT_REPOSITORY https://github.com/google/benchmark.git
+            GIT_TAG d572f4777349d43653b21d6c2fc63020ab326db2)  # 1.7.1
+        FetchContent_MakeAvailable(benchmark)
     endif()
 endif()

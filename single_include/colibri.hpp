@@ -696,10 +696,6 @@ COLIBRI_ENTRY void Scale(float* x, float factor, std::size_t n) { ForEach(x, nul
 COLIBRI_ENTRY void MultiplyAdd(float factor, const float* x, float* out, std::size_t n) {
     ForEach(x, out, out, n, MultiplyAddOp{Set(factor)});
 }
-COLIBRI_ENTRY void Blend(float* out, float out_factor, const float* x, float x_factor, std::size_t n) {
-    ForEach(out, x, out, n, BlendOp{Set(out_factor), Set(x_factor)});
-}
-
 COLIBRI_ENTRY void RmsNorm(const float* x, const float* weight, float* out, std::size_t n, float epsilon) {
     Floats squares = Zero();
     std::size_t i = 0;
@@ -747,11 +743,6 @@ COLIBRI_KERNEL float ExpOfDifferences(const float* x, float top, float* out, std
 COLIBRI_ENTRY void Softmax(const float* x, float* out, std::size_t n) {
     const float sum = ExpOfDifferences(x, VectorMax(x, n), out, n);
     Scale(out, 1.0f / sum, n);
-}
-
-COLIBRI_ENTRY span_softmax SpanWeights(float* scores, std::size_t n) {
-    const float top = VectorMax(scores, n);
-    return {top, ExpOfDifferences(scores, top, scores, n)};
 }
 
 /// The pair (a, b) turned: (a cos - b sin, b cos + a sin); the products with sin are rounded first.
@@ -802,38 +793,130 @@ COLIBRI_ENTRY void RopeHalves(float* x, const float* cosine, const float* sine, 
 }
 // Cached keys and values as floats, sixteen at a time, and back. Part of kernels-inl.hpp.
 
-// Each has At(row, d): elements d..d+15 of a row, d a multiple of 16, decoded exactly as quant's scalar decode does.
+#if COLIBRI_PLAIN_TARGET
+template <bool kHigh>
+COLIBRI_KERNEL Floats LoadNibbles(const std::uint8_t* p) {
+    std::int8_t codes[16];
+    for (std::size_t i = 0; i < 16; ++i) codes[i] = static_cast<std::int8_t>((kHigh ? p[i] >> 4 : p[i] & 15) - 8);
+    return LoadI8(codes);
+}
+COLIBRI_KERNEL Floats SetF16(std::uint16_t bits) { return Set(f16_to_f32(bits)); }
+#else
+/// The low or high halves of 16 bytes, less 8.
+template <bool kHigh>
+COLIBRI_KERNEL Floats LoadNibbles(const std::uint8_t* p) {
+    const hn::RebindToUnsigned<FloatTag> du;
+    const hn::Rebind<std::uint8_t, FloatTag> d8;
+    Floats r;
+    COLIBRI_UNROLL for (std::size_t i = 0; i < kParts; ++i) {
+        const auto bytes = hn::PromoteTo(du, hn::LoadU(d8, p + i * kLanes));
+        const auto codes = hn::BitCast(IntTag(), kHigh ? hn::ShiftRight<4>(bytes) : hn::And(bytes, hn::Set(du, 15)));
+        r.v[i] = hn::ConvertTo(FloatTag(), hn::Sub(codes, hn::Set(IntTag(), 8)));
+    }
+    return r;
+}
+#if HWY_TARGET == HWY_SSE4 || HWY_TARGET == HWY_SSSE3
+COLIBRI_KERNEL Floats SetF16(std::uint16_t bits) { return Set(f16_to_f32(bits)); }
+#else
+COLIBRI_KERNEL Floats SetF16(std::uint16_t bits) {
+    const hn::Rebind<hwy::float16_t, FloatTag> d16;
+    const hn::RebindToUnsigned<decltype(d16)> du;
+    const auto value = hn::PromoteTo(FloatTag(), hn::BitCast(d16, hn::Set(du, bits)));
+    Floats r;
+    COLIBRI_UNROLL for (std::size_t i = 0; i < kParts; ++i) r.v[i] = value;
+    return r;
+}
+#endif
+#endif
+
+// Each has
+//   run                    elements of a row that share a scale: 1 or 32
+//   bytes                  of such a run
+//   At(row, d)             elements d..d+15 of a row, decoded exactly as quant's scalar decode does; d a multiple of 16 if run > 1
+//   parts, KeyScale, KeyAt, Key   element d + i, of part k, of the 16 keys of a panel; d starts a part: 32 / parts elements
 struct KvF32 {
-    static constexpr std::size_t bytes = 4;
+    static constexpr std::size_t run = 1, parts = 1, bytes = 4;
     COLIBRI_KERNEL static Floats At(const std::byte* row, std::size_t d) { return Load(reinterpret_cast<const float*>(row) + d); }
+    COLIBRI_KERNEL static Floats KeyScale(const std::byte*, std::size_t) { return Zero(); }
+    COLIBRI_KERNEL static const std::byte* KeyAt(const std::byte* panel, std::size_t d, std::size_t i) {
+        return panel + key_lanes * bytes * (d + i);
+    }
+    template <std::size_t kPart>
+    COLIBRI_KERNEL static Floats Key(const std::byte* panel, std::size_t d, std::size_t i, Floats) {
+        return At(KeyAt(panel, d, i), 0);
+    }
+    COLIBRI_KERNEL static void StoreSixteen(const float* in, std::byte* out) { Store(Load(in), reinterpret_cast<float*>(out)); }
 };
 struct KvF16 {
-    static constexpr std::size_t bytes = 2;
+    static constexpr std::size_t run = 1, parts = 1, bytes = 2;
     COLIBRI_KERNEL static Floats At(const std::byte* row, std::size_t d) {
         return LoadF16(reinterpret_cast<const std::uint16_t*>(row) + d);
     }
+    COLIBRI_KERNEL static Floats KeyScale(const std::byte*, std::size_t) { return Zero(); }
+    COLIBRI_KERNEL static const std::byte* KeyAt(const std::byte* panel, std::size_t d, std::size_t i) {
+        return panel + key_lanes * bytes * (d + i);
+    }
+    template <std::size_t kPart>
+    COLIBRI_KERNEL static Floats Key(const std::byte* panel, std::size_t d, std::size_t i, Floats) {
+        return At(KeyAt(panel, d, i), 0);
+    }
+    COLIBRI_KERNEL static void StoreSixteen(const float* in, std::byte* out) {
+        StoreF16(Load(in), reinterpret_cast<std::uint16_t*>(out));
+    }
 };
 struct KvBf16 {
-    static constexpr std::size_t bytes = 2;
+    static constexpr std::size_t run = 1, parts = 1, bytes = 2;
     COLIBRI_KERNEL static Floats At(const std::byte* row, std::size_t d) {
         return LoadBf16(reinterpret_cast<const std::uint16_t*>(row) + d);
     }
+    COLIBRI_KERNEL static Floats KeyScale(const std::byte*, std::size_t) { return Zero(); }
+    COLIBRI_KERNEL static const std::byte* KeyAt(const std::byte* panel, std::size_t d, std::size_t i) {
+        return panel + key_lanes * bytes * (d + i);
+    }
+    template <std::size_t kPart>
+    COLIBRI_KERNEL static Floats Key(const std::byte* panel, std::size_t d, std::size_t i, Floats) {
+        return At(KeyAt(panel, d, i), 0);
+    }
+    COLIBRI_KERNEL static void StoreSixteen(const float* in, std::byte* out) {
+        auto* halves = reinterpret_cast<std::uint16_t*>(out);
+        for (std::size_t i = 0; i < 16; ++i) halves[i] = f32_to_bf16(in[i]);
+    }
 };
 struct KvQ8_0 {
-    static constexpr std::size_t bytes = 0;  // whole blocks only
+    using Block = quant::q8_0;
+    static constexpr std::size_t run = 32, parts = 1, bytes = sizeof(Block);
     COLIBRI_KERNEL static Floats At(const std::byte* row, std::size_t d) {
-        const auto& block = reinterpret_cast<const quant::q8_0*>(row)[d / 32];
-        return Mul(LoadI8(block.qs + d % 32), Set(f16_to_f32(block.d)));
+        const auto& block = reinterpret_cast<const Block*>(row)[d / 32];
+        return Mul(LoadI8(block.qs + d % 32), SetF16(block.d));
+    }
+    COLIBRI_KERNEL static Floats KeyScale(const std::byte* panel, std::size_t d) {
+        return LoadF16(reinterpret_cast<const key_block<Block>*>(panel)[d / 32].d);
+    }
+    COLIBRI_KERNEL static const std::byte* KeyAt(const std::byte* panel, std::size_t d, std::size_t i) {
+        return reinterpret_cast<const std::byte*>(reinterpret_cast<const key_block<Block>*>(panel)[d / 32].qs[i]);
+    }
+    template <std::size_t kPart>
+    COLIBRI_KERNEL static Floats Key(const std::byte* panel, std::size_t d, std::size_t i, Floats scale) {
+        return Mul(LoadI8(reinterpret_cast<const std::int8_t*>(KeyAt(panel, d, i))), scale);
     }
 };
 struct KvQ4_0 {
-    static constexpr std::size_t bytes = 0;
+    using Block = quant::q4_0;
+    static constexpr std::size_t run = 32, parts = 2, bytes = sizeof(Block);
     COLIBRI_KERNEL static Floats At(const std::byte* row, std::size_t d) {
-        const auto& block = reinterpret_cast<const quant::q4_0*>(row)[d / 32];
-        const int shift = d % 32 == 0 ? 0 : 4;
-        std::int8_t codes[16];
-        for (std::size_t i = 0; i < 16; ++i) codes[i] = static_cast<std::int8_t>(((block.qs[i] >> shift) & 15) - 8);
-        return Mul(LoadI8(codes), Set(f16_to_f32(block.d)));
+        const auto& block = reinterpret_cast<const Block*>(row)[d / 32];
+        const Floats codes = d % 32 == 0 ? LoadNibbles<false>(block.qs) : LoadNibbles<true>(block.qs);
+        return Mul(codes, SetF16(block.d));
+    }
+    COLIBRI_KERNEL static Floats KeyScale(const std::byte* panel, std::size_t d) {
+        return LoadF16(reinterpret_cast<const key_block<Block>*>(panel)[d / 32].d);
+    }
+    COLIBRI_KERNEL static const std::byte* KeyAt(const std::byte* panel, std::size_t d, std::size_t i) {
+        return reinterpret_cast<const std::byte*>(reinterpret_cast<const key_block<Block>*>(panel)[d / 32].qs[i]);
+    }
+    template <std::size_t kPart>
+    COLIBRI_KERNEL static Floats Key(const std::byte* panel, std::size_t d, std::size_t i, Floats scale) {
+        return Mul(LoadNibbles<kPart == 1>(reinterpret_cast<const std::uint8_t*>(KeyAt(panel, d, i))), scale);
     }
 };
 
@@ -841,125 +924,413 @@ struct KvQ4_0 {
 template <class Format>
 COLIBRI_KERNEL Floats KvTail(const std::byte* row, std::size_t d, std::size_t width) {
     alignas(16) std::byte copy[64] = {};
-    if constexpr (Format::bytes != 0) {
+    if constexpr (Format::run == 1) {  // blocks are whole
         const std::size_t n = (width - d) * Format::bytes;
         for (std::size_t i = 0; i < n; ++i) copy[i] = row[d * Format::bytes + i];
     }
     return Format::At(copy, 0);
 }
 
-COLIBRI_ENTRY void StoreF32Row(const float* in, std::byte* out, std::size_t n) { __builtin_memcpy(out, in, n * sizeof(float)); }
-
-COLIBRI_ENTRY void StoreF16Row(const float* in, std::byte* out, std::size_t n) {
-    auto* halves = reinterpret_cast<std::uint16_t*>(out);
+/// Puts n numbers of a float format one behind the other.
+template <class Format>
+COLIBRI_ENTRY void StoreRow(const float* in, std::byte* out, std::size_t n) {
     std::size_t i = 0;
-    for (; i + 16 <= n; i += 16) StoreF16(Load(in + i), halves + i);
-    for (; i < n; ++i) halves[i] = f32_to_f16(in[i]);
+    for (; i + 16 <= n; i += 16) Format::StoreSixteen(in + i, out + i * Format::bytes);
+    if (i == n) return;
+    float rest[16];
+    std::byte stored[16 * Format::bytes];
+    Store(LoadSome(in + i, n - i), rest);
+    Format::StoreSixteen(rest, stored);
+    __builtin_memcpy(out + i * Format::bytes, stored, (n - i) * Format::bytes);
 }
 
-COLIBRI_ENTRY void StoreBf16Row(const float* in, std::byte* out, std::size_t n) {
-    auto* halves = reinterpret_cast<std::uint16_t*>(out);
-    for (std::size_t i = 0; i < n; ++i) halves[i] = f32_to_bf16(in[i]);
+/// Puts n numbers of a float format into one lane of a panel.
+template <class Format>
+COLIBRI_ENTRY void StoreKey(const float* in, std::byte* panel, std::size_t lane, std::size_t n) {
+    for (std::size_t i = 0; i < n; i += 16) {
+        const std::size_t count = n - i < 16 ? n - i : 16;
+        float some[16];
+        std::byte stored[16 * Format::bytes];
+        Store(count == 16 ? Load(in + i) : LoadSome(in + i, count), some);
+        Format::StoreSixteen(some, stored);
+        std::byte* to = panel + (i * key_lanes + lane) * Format::bytes;
+        for (std::size_t k = 0; k < count; ++k) {
+            __builtin_memcpy(to + k * key_lanes * Format::bytes, stored + k * Format::bytes, Format::bytes);
+        }
+    }
 }
-// Scores of keys and weighted sums of values over one span. Part of kernels-inl.hpp.
+// Scores of keys, weighted sums of values and the merge of spans for several query rows. Part of kernels-inl.hpp.
 
-// Query heads and pieces of 16 elements that are worked on together: as many accumulators as the registers hold.
+// Query rows that are worked on together, and vectors of 16 keys or elements beside them: as many sums as the registers hold.
 #if COLIBRI_PLAIN_TARGET
-inline constexpr std::size_t kHeadTile = 1;
+inline constexpr std::size_t kRowTile = 2;
+#elif HWY_ARCH_ARM
+inline constexpr std::size_t kRowTile = 4;
 #else
-inline constexpr std::size_t kHeadTile = kParts == 1 ? 4 : 2;
+inline constexpr std::size_t kRowTile = kParts == 1 ? 8 : kParts == 2 ? 6 : 2;
 #endif
-inline constexpr std::size_t kPieceTile = kParts == 1 ? 4 : kParts == 2 ? 2 : 1;
+template <std::size_t kRows>
+constexpr std::size_t TileVectors() {
+    if (kParts == 1) return kRows <= 2 ? 4 : 2;
+    return kRows <= 2 && (kParts == 2 || kRowTile == 4) ? 2 : 1;
+}
+/// Panels that all rows use before the next ones are touched.
+inline constexpr std::size_t kPanelGroup = 4;
+/// Positions whose values all rows use before the next ones are touched.
+inline constexpr std::size_t kValueChunk = 64;
+/// Floats from one row of scores to the next: the positions of a span.
+inline constexpr std::size_t kScoreStride = 256;
 
-/// Scores of kHeads query heads (one, unless the width is a multiple of 16) against all keys: partial sums by element mod 16, added as a tree, then scaled.
-template <class Format, std::size_t kHeads>
-COLIBRI_KERNEL void ScoreHeads(const head_rows& keys, const float* queries, std::size_t query_stride, float scale, float* scores,
-                               std::size_t score_stride) {
-    const std::size_t whole = keys.width / 16 * 16;
-    for (std::size_t j = 0; j < keys.count; ++j) {
-        const std::byte* row = keys.rows + j * keys.row_bytes;
-        Floats sums[kHeads];
-        COLIBRI_UNROLL for (std::size_t h = 0; h < kHeads; ++h) sums[h] = Zero();
-        for (std::size_t d = 0; d < whole; d += 16) {
-            const Floats key = Format::At(row, d);
-            COLIBRI_UNROLL for (std::size_t h = 0; h < kHeads; ++h) {
-                sums[h] = Fma(key, Load(queries + h * query_stride + d), sums[h]);
+/// Asks for what lies `ahead` bytes behind p, which may be past the end. Hardware prefetchers stop at pages and see short rows: from
+/// DRAM the loops below took twice the time without this.
+COLIBRI_KERNEL void PrefetchBehind(const std::byte* p, std::size_t ahead) {
+    __builtin_prefetch(reinterpret_cast<const void*>(reinterpret_cast<std::uintptr_t>(p) + ahead), 0, 2);
+}
+
+/// Rows of the next tile when `left` are left: a tile may have one row more, which then is the last one twice.
+COLIBRI_KERNEL std::size_t NextTile(std::size_t left) {
+    if (left + 1 >= kRowTile && left > 1) return kRowTile;
+    return left >= 3 ? 4 : left;
+}
+
+/// Rows row..row+rows-1, of which a tile of kRows takes the last one twice if it is one too large.
+struct RowTile {
+    std::size_t row;
+    std::size_t rows;
+    COLIBRI_KERNEL std::size_t At(std::size_t i) const { return row + (i < rows ? i : rows - 1); }
+};
+
+/// sums += key element * query element for elements d..d+n-1, one after the other.
+template <class Format, std::size_t kPart, std::size_t kRows, std::size_t kVectors>
+COLIBRI_KERNEL void ScoreRun(const std::byte* const (&panels)[kVectors], std::size_t d, std::size_t n,
+                             std::size_t ahead, const float* const (&queries)[kRows], Floats (&sums)[kRows][kVectors]) {
+    Floats scale[kVectors];
+    COLIBRI_UNROLL for (std::size_t v = 0; v < kVectors; ++v) scale[v] = Format::KeyScale(panels[v], d);
+    for (std::size_t i = 0; i < n; ++i) {
+        Floats key[kVectors];
+        COLIBRI_UNROLL for (std::size_t v = 0; v < kVectors; ++v) PrefetchBehind(Format::KeyAt(panels[v], d, i), ahead);
+        COLIBRI_UNROLL for (std::size_t v = 0; v < kVectors; ++v) key[v] = Format::template Key<kPart>(panels[v], d, i, scale[v]);
+        COLIBRI_UNROLL for (std::size_t r = 0; r < kRows; ++r) {
+            const Floats query = Set(queries[r][d + i]);
+            COLIBRI_UNROLL for (std::size_t v = 0; v < kVectors; ++v) sums[r][v] = Fma(key[v], query, sums[r][v]);
+        }
+    }
+}
+
+/// Scores of a tile of rows against the keys of kVectors panels: a lane for each key, so nothing is added across lanes.
+template <class Format, std::size_t kRows, std::size_t kVectors>
+COLIBRI_KERNEL void ScoreTile(const head_rows& keys, std::size_t panel, const float* const* queries, RowTile tile, float scale,
+                              float* scores) {
+    const std::byte* panels[kVectors];
+    const float* q[kRows];
+    const std::size_t ahead = keys.cold ? kPanelGroup * key_lanes * keys.row_bytes : 0;
+    Floats sums[kRows][kVectors];
+    COLIBRI_UNROLL for (std::size_t v = 0; v < kVectors; ++v) panels[v] = keys.rows + (panel + v) * key_lanes * keys.row_bytes;
+    COLIBRI_UNROLL for (std::size_t r = 0; r < kRows; ++r) {
+        q[r] = queries[tile.At(r)];
+        COLIBRI_UNROLL for (std::size_t v = 0; v < kVectors; ++v) sums[r][v] = Zero();
+    }
+    if constexpr (Format::run == 1) {
+        ScoreRun<Format, 0>(panels, 0, keys.width, ahead, q, sums);
+    } else {
+        for (std::size_t d = 0; d < keys.width; d += 32) {
+            ScoreRun<Format, 0>(panels, d, 32 / Format::parts, ahead, q, sums);
+            if constexpr (Format::parts == 2) {
+                const float* second[kRows];
+                COLIBRI_UNROLL for (std::size_t r = 0; r < kRows; ++r) second[r] = q[r] + 16;
+                ScoreRun<Format, 1>(panels, d, 16, ahead, second, sums);
             }
         }
-        if (kHeads == 1 && whole < keys.width) {
-            sums[0] = Fma(KvTail<Format>(row, whole, keys.width), LoadSome(queries + whole, keys.width - whole), sums[0]);
+    }
+    COLIBRI_UNROLL for (std::size_t r = 0; r < kRows; ++r) {
+        COLIBRI_UNROLL for (std::size_t v = 0; v < kVectors; ++v) {
+            Store(Mul(sums[r][v], Set(scale)), scores + tile.At(r) * kScoreStride + (panel + v) * key_lanes);
         }
-        COLIBRI_UNROLL for (std::size_t h = 0; h < kHeads; ++h) scores[h * score_stride + j] = Rounded(Sum(sums[h]) * scale);
     }
 }
 
+template <class Format, std::size_t kRows>
+COLIBRI_KERNEL void ScoreRows(const head_rows& keys, std::size_t panel, std::size_t end, const float* const* queries, RowTile tile,
+                              float scale, float* scores) {
+    constexpr std::size_t vectors = TileVectors<kRows>();
+    for (; panel + vectors <= end; panel += vectors) ScoreTile<Format, kRows, vectors>(keys, panel, queries, tile, scale, scores);
+    if constexpr (vectors > 1) {
+        for (; panel < end; ++panel) ScoreTile<Format, kRows, 1>(keys, panel, queries, tile, scale, scores);
+    }
+}
+
+/// The positions that any row takes.
+COLIBRI_KERNEL span_range UnionOf(const span_range* ranges, std::size_t rows) {
+    span_range all{~std::uint32_t{0}, 0};
+    for (std::size_t r = 0; r < rows; ++r) {
+        if (ranges[r].begin >= ranges[r].end) continue;
+        if (ranges[r].begin < all.begin) all.begin = ranges[r].begin;
+        if (ranges[r].end > all.end) all.end = ranges[r].end;
+    }
+    return all.end == 0 ? span_range{} : all;
+}
+
+/// scores[r * 256 + j] = scale * (query r . key j) for the positions of row r; others in the same panels of 16 get whatever comes out.
 template <class Format>
-COLIBRI_ENTRY void Scores(const head_rows& keys, const float* queries, std::size_t query_stride, std::size_t heads, float scale,
-                            float* scores, std::size_t score_stride) {
-    std::size_t h = 0;
-    for (; keys.width % 16 == 0 && h + kHeadTile <= heads; h += kHeadTile) {
-        ScoreHeads<Format, kHeadTile>(keys, queries + h * query_stride, query_stride, scale, scores + h * score_stride, score_stride);
-    }
-    for (; h < heads; ++h) {
-        ScoreHeads<Format, 1>(keys, queries + h * query_stride, query_stride, scale, scores + h * score_stride, score_stride);
+COLIBRI_ENTRY void Scores(const head_rows& keys, const float* const* queries, const span_range* ranges, std::size_t rows,
+                          float scale, float* scores) {
+    const span_range all = UnionOf(ranges, rows);
+    const std::size_t last = (all.end + key_lanes - 1) / key_lanes;
+    for (std::size_t group = all.begin / key_lanes; group < last; group += kPanelGroup) {
+        const std::size_t group_end = group + kPanelGroup < last ? group + kPanelGroup : last;
+        for (std::size_t r = 0; r < rows;) {
+            const std::size_t size = NextTile(rows - r);
+            const RowTile tile{r, size < rows - r ? size : rows - r};
+            const span_range range = UnionOf(ranges + r, tile.rows);
+            const std::size_t range_begin = range.begin / key_lanes;
+            const std::size_t range_end = (range.end + key_lanes - 1) / key_lanes;
+            const std::size_t begin = group > range_begin ? group : range_begin;
+            const std::size_t end = group_end < range_end ? group_end : range_end;
+            r += tile.rows;
+            if (begin >= end) continue;
+            if (size == kRowTile) {
+                ScoreRows<Format, kRowTile>(keys, begin, end, queries, tile, scale, scores);
+            } else if (size == 4) {
+                if constexpr (kRowTile > 4) ScoreRows<Format, 4>(keys, begin, end, queries, tile, scale, scores);
+            } else if (size == 2) {
+                if constexpr (kRowTile > 2) ScoreRows<Format, 2>(keys, begin, end, queries, tile, scale, scores);
+            } else {
+                ScoreRows<Format, 1>(keys, begin, end, queries, tile, scale, scores);
+            }
+        }
     }
 }
 
-/// Elements d..d+16*kPieces-1 of the weighted sums of kHeads heads.
-template <class Format, std::size_t kHeads, std::size_t kPieces>
-COLIBRI_KERNEL void SumPieces(const head_rows& values, std::size_t d, const float* weights, std::size_t weight_stride, float* out,
+/// What a tile of weighted sums works on.
+struct SumArguments {
+    const head_rows* values;
+    const float* weights;
+    const span_range* ranges;
+    float* out;
+    std::size_t out_stride;
+};
+
+/// Elements d..d+15 of one row of values, zeros where it has fewer.
+template <class Format>
+COLIBRI_KERNEL Floats ValueAt(const std::byte* row, std::size_t d, std::size_t width) {
+    if (Format::run == 1 && width < 16) return KvTail<Format>(row, 0, width);
+    return Format::At(row, d);
+}
+
+/// Adds positions begin..end-1 to elements d..d+16*kVectors-1 of the sums of a tile of rows.
+template <class Format, std::size_t kRows, std::size_t kVectors>
+COLIBRI_KERNEL void SumTile(const SumArguments& a, RowTile tile, std::size_t d, std::size_t begin, std::size_t end) {
+    Floats sums[kRows][kVectors];
+    const float* weights[kRows];
+    COLIBRI_UNROLL for (std::size_t r = 0; r < kRows; ++r) {
+        const float* out = a.out + tile.At(r) * a.out_stride + d;
+        weights[r] = a.weights + tile.At(r) * kScoreStride;
+        COLIBRI_UNROLL for (std::size_t v = 0; v < kVectors; ++v) sums[r][v] = Load(out + 16 * v);
+    }
+    const std::size_t ahead = a.values->cold ? kValueChunk * a.values->row_bytes : 0;
+    const std::byte* row = a.values->rows + begin * a.values->row_bytes;
+    for (std::size_t j = begin; j < end; ++j, row += a.values->row_bytes) {
+        Floats value[kVectors];
+        for (std::size_t v = 0; v < kVectors; v += 2) PrefetchBehind(row + (d + 16 * v) / Format::run * Format::bytes, ahead);
+        COLIBRI_UNROLL for (std::size_t v = 0; v < kVectors; ++v) value[v] = Format::At(row, d + 16 * v);
+        COLIBRI_UNROLL for (std::size_t r = 0; r < kRows; ++r) {
+            const Floats weight = Set(weights[r][j]);
+            COLIBRI_UNROLL for (std::size_t v = 0; v < kVectors; ++v) sums[r][v] = Fma(weight, value[v], sums[r][v]);
+        }
+    }
+    COLIBRI_UNROLL for (std::size_t r = 0; r < kRows; ++r) {
+        float* out = a.out + tile.At(r) * a.out_stride + d;
+        COLIBRI_UNROLL for (std::size_t v = 0; v < kVectors; ++v) Store(sums[r][v], out + 16 * v);
+    }
+}
+
+/// The same for the last width % 16 elements of one row, from the last 16 of the values if there are as many.
+template <class Format>
+COLIBRI_ENTRY void SumTail(const SumArguments& a, std::size_t r, std::size_t begin, std::size_t end) {
+    const std::size_t width = a.values->width;
+    const std::size_t d = width < 16 ? 0 : width - 16;
+    const std::size_t fresh = width % 16;  // the elements before them belong to a tile
+    const std::size_t all = width - d;
+    float* out = a.out + r * a.out_stride;
+    float lanes[16];
+    Floats sum = LoadSome(out + d, all);
+    for (std::size_t j = begin; j < end; ++j) {
+        const Floats value = ValueAt<Format>(a.values->rows + j * a.values->row_bytes, d, width);
+        sum = Fma(Set(a.weights[r * kScoreStride + j]), value, sum);
+    }
+    Store(sum, lanes);
+    for (std::size_t i = 0; i < fresh; ++i) out[width - fresh + i] = lanes[all - fresh + i];
+}
+
+COLIBRI_KERNEL std::size_t Larger(std::size_t a, std::size_t b) { return a > b ? a : b; }
+COLIBRI_KERNEL std::size_t Smaller(std::size_t a, std::size_t b) { return a < b ? a : b; }
+
+/// A tile of rows over positions begin..end-1, of which each row takes those of its range: all together where all take part, and
+/// each alone before and after, since a weight of 0 would not keep infinities out.
+template <class Format, std::size_t kRows, std::size_t kVectors>
+COLIBRI_KERNEL void SumRows(const SumArguments& a, RowTile tile, std::size_t d, std::size_t begin, std::size_t end) {
+    std::size_t first = begin;
+    std::size_t last = end;
+    for (std::size_t r = 0; r < tile.rows; ++r) {
+        first = Larger(first, a.ranges[tile.row + r].begin);
+        last = Smaller(last, a.ranges[tile.row + r].end);
+    }
+    const bool together = first < last;
+    for (std::size_t r = 0; kRows > 1 && r < tile.rows; ++r) {
+        const std::size_t from = Larger(begin, a.ranges[tile.row + r].begin);
+        const std::size_t to = Smaller(together ? first : end, a.ranges[tile.row + r].end);
+        if (from < to) SumTile<Format, 1, kVectors>(a, {tile.row + r, 1}, d, from, to);
+    }
+    if (!together) return;
+    SumTile<Format, kRows, kVectors>(a, tile, d, first, last);
+    for (std::size_t r = 0; kRows > 1 && r < tile.rows; ++r) {
+        const std::size_t to = Smaller(end, a.ranges[tile.row + r].end);
+        if (last < to) SumTile<Format, 1, kVectors>(a, {tile.row + r, 1}, d, last, to);
+    }
+}
+
+/// A tile of rows over all elements from d to before d_end.
+template <class Format, std::size_t kRows>
+COLIBRI_KERNEL void SumElements(const SumArguments& a, RowTile tile, std::size_t d, std::size_t d_end, std::size_t begin,
+                                std::size_t end) {
+    constexpr std::size_t vectors = TileVectors<kRows>();
+    for (; d + 16 * vectors <= d_end; d += 16 * vectors) SumRows<Format, kRows, vectors>(a, tile, d, begin, end);
+    if constexpr (vectors > 1) {
+        for (; d + 16 <= d_end; d += 16) SumRows<Format, kRows, 1>(a, tile, d, begin, end);
+    }
+}
+
+/// out[r * out_stride + d] = sum of weights[r * 256 + j] * value j[d] over the positions j of row r, ascending, starting from +0.
+template <class Format>
+COLIBRI_ENTRY void Accumulate(const head_rows& values, const float* weights, const span_range* ranges, std::size_t rows, float* out,
                               std::size_t out_stride) {
-    Floats sums[kHeads][kPieces];
-    COLIBRI_UNROLL for (std::size_t h = 0; h < kHeads; ++h) {
-        COLIBRI_UNROLL for (std::size_t p = 0; p < kPieces; ++p) sums[h][p] = Zero();
+    const SumArguments a{&values, weights, ranges, out, out_stride};
+    const std::size_t width = values.width;
+    for (std::size_t r = 0; r < rows; ++r) {
+        for (std::size_t d = 0; d < width; ++d) out[r * out_stride + d] = 0.0f;
     }
-    for (std::size_t j = 0; j < values.count; ++j) {
-        const std::byte* row = values.rows + j * values.row_bytes;
-        COLIBRI_UNROLL for (std::size_t p = 0; p < kPieces; ++p) {
-            const Floats value = Format::At(row, d + 16 * p);
-            COLIBRI_UNROLL for (std::size_t h = 0; h < kHeads; ++h) {
-                sums[h][p] = Fma(Set(weights[h * weight_stride + j]), value, sums[h][p]);
+    const span_range all = UnionOf(ranges, rows);
+    for (std::size_t begin = all.begin; begin < all.end; begin += kValueChunk) {
+        const std::size_t end = Smaller(begin + kValueChunk, all.end);
+        for (std::size_t d = 0; d < width / 16 * 16; d += 64) {
+            const std::size_t d_end = Smaller(d + 64, width / 16 * 16);
+            for (std::size_t r = 0; r < rows;) {
+                const std::size_t size = NextTile(rows - r);
+                const RowTile tile{r, Smaller(size, rows - r)};
+                r += tile.rows;
+                if (size == kRowTile) {
+                    SumElements<Format, kRowTile>(a, tile, d, d_end, begin, end);
+                } else if (size == 4) {
+                    if constexpr (kRowTile > 4) SumElements<Format, 4>(a, tile, d, d_end, begin, end);
+                } else if (size == 2) {
+                    if constexpr (kRowTile > 2) SumElements<Format, 2>(a, tile, d, d_end, begin, end);
+                } else {
+                    SumElements<Format, 1>(a, tile, d, d_end, begin, end);
+                }
+            }
+        }
+        if constexpr (Format::run == 1) {
+            for (std::size_t r = 0; width % 16 != 0 && r < rows; ++r) {
+                const std::size_t from = Larger(begin, ranges[r].begin);
+                const std::size_t to = Smaller(end, ranges[r].end);
+                if (from < to) SumTail<Format>(a, r, from, to);
             }
         }
     }
-    COLIBRI_UNROLL for (std::size_t h = 0; h < kHeads; ++h) {
-        COLIBRI_UNROLL for (std::size_t p = 0; p < kPieces; ++p) Store(sums[h][p], out + h * out_stride + d + 16 * p);
+}
+
+/// Scores of each row become exp(score - maximum), 0 in the rest of the vectors of 16 that it takes part in; their maximum and sum.
+/// A row without positions gets (-infinity, 0).
+COLIBRI_ENTRY void SpanWeights(float* scores, const span_range* ranges, std::size_t rows, float softcap, float* maxima, float* sums) {
+    for (std::size_t r = 0; r < rows; ++r) {
+        float* row = scores + r * kScoreStride;
+        const std::size_t begin = ranges[r].begin;
+        const std::size_t end = ranges[r].end;
+        if (begin >= end) {
+            maxima[r] = -__builtin_inff();
+            sums[r] = 0.0f;
+            continue;
+        }
+        const std::size_t first = begin / 16 * 16;
+        const std::size_t last = (end + 15) / 16 * 16;
+        if (softcap > 0.0f) {
+            const SoftcapOp cap{Set(softcap)};
+            for (std::size_t i = first; i < last; i += 16) Store(cap(Load(row + i), Zero()), row + i);
+        }
+        for (std::size_t i = first; i < begin; ++i) row[i] = -__builtin_inff();
+        for (std::size_t i = end; i < last; ++i) row[i] = -__builtin_inff();
+        Floats tops = Set(-__builtin_inff());
+        for (std::size_t i = first; i < last; i += 16) tops = Max(Load(row + i), tops);
+        maxima[r] = MaxLane(tops);
+        const Floats top = Set(maxima[r]);
+        Floats sum = Zero();
+        for (std::size_t i = first; i < last; i += 16) {
+            const Floats weight = Exp(Sub(Load(row + i), top));
+            Store(weight, row + i);
+            sum = Add(sum, weight);
+        }
+        sums[r] = Sum(sum);
     }
 }
 
-/// The last width % 16 elements.
+/// Adds one span's maxima, sums and weighted sums of values to the totals of each row that has positions in it.
+COLIBRI_ENTRY void MergeSpans(std::size_t rows, const float* maxima, const float* sums, const float* values, std::size_t value_stride,
+                              std::size_t width, float* total_maxima, float* total_sums, float* const* totals) {
+    for (std::size_t base = 0; base < rows; base += 16) {
+        const std::size_t n = rows - base < 16 ? rows - base : 16;
+        const Floats maximum = LoadSome(maxima + base, n);
+        const Floats total_maximum = LoadSome(total_maxima + base, n);
+        const Floats top = Max(total_maximum, maximum);
+        const Floats total_factor = Exp(Sub(total_maximum, top));
+        const Floats factor = Exp(Sub(maximum, top));
+        const Floats sum = Fma(LoadSome(sums + base, n), factor, Mul(LoadSome(total_sums + base, n), total_factor));
+        float tops[16], total_factors[16], factors[16], new_sums[16];
+        Store(top, tops);
+        Store(total_factor, total_factors);
+        Store(factor, factors);
+        Store(sum, new_sums);
+        for (std::size_t i = 0; i < n; ++i) {
+            const std::size_t r = base + i;
+            if (sums[r] == 0.0f) continue;
+            total_maxima[r] = tops[i];
+            total_sums[r] = new_sums[i];
+            ForEach(totals[r], values + r * value_stride, totals[r], width, BlendOp{Set(total_factors[i]), Set(factors[i])});
+        }
+    }
+}
+
+/// Keys of the panels that `positions` touch as panels of floats, 16 * out_stride floats each.
 template <class Format>
-COLIBRI_KERNEL void SumTail(const head_rows& values, const float* weights, float* out) {
-    const std::size_t d = values.width / 16 * 16;
-    Floats sum = Zero();
-    for (std::size_t j = 0; j < values.count; ++j) {
-        sum = Fma(Set(weights[j]), KvTail<Format>(values.rows + j * values.row_bytes, d, values.width), sum);
+COLIBRI_ENTRY void UnpackKeys(const head_rows& from, span_range positions, float* out, std::size_t out_stride) {
+    for (std::size_t panel = positions.begin / key_lanes; panel * key_lanes < positions.end; ++panel) {
+        const std::byte* in = from.rows + panel * key_lanes * from.row_bytes;
+        float* to = out + panel * key_lanes * out_stride;
+        for (std::size_t d = 0; d < from.width; d += Format::run) {
+            const Floats scale = Format::KeyScale(in, d);
+            if constexpr (Format::parts == 2) {
+                COLIBRI_UNROLL for (std::size_t i = 0; i < 16; ++i) {
+                    Store(Format::template Key<0>(in, d, i, scale), to + (d + i) * key_lanes);
+                    Store(Format::template Key<1>(in, d, i, scale), to + (d + 16 + i) * key_lanes);
+                }
+            } else {
+                for (std::size_t i = 0; i < Format::run; ++i) {
+                    Store(Format::template Key<0>(in, d, i, scale), to + (d + i) * key_lanes);
+                }
+            }
+        }
     }
-    StoreSome(sum, out + d, values.width - d);
 }
 
-template <class Format, std::size_t kHeads>
-COLIBRI_KERNEL void SumHeads(const head_rows& values, const float* weights, std::size_t weight_stride, float* out,
-                             std::size_t out_stride) {
-    std::size_t d = 0;
-    for (; d + 16 * kPieceTile <= values.width; d += 16 * kPieceTile) {
-        SumPieces<Format, kHeads, kPieceTile>(values, d, weights, weight_stride, out, out_stride);
-    }
-    for (; d + 16 <= values.width; d += 16) SumPieces<Format, kHeads, 1>(values, d, weights, weight_stride, out, out_stride);
-}
-
+/// Values of the positions as rows of floats.
 template <class Format>
-COLIBRI_ENTRY void Accumulate(const head_rows& values, const float* weights, std::size_t weight_stride, std::size_t heads,
-                                float* out, std::size_t out_stride) {
-    std::size_t h = 0;
-    for (; h + kHeadTile <= heads; h += kHeadTile) {
-        SumHeads<Format, kHeadTile>(values, weights + h * weight_stride, weight_stride, out + h * out_stride, out_stride);
+COLIBRI_ENTRY void UnpackValues(const head_rows& from, span_range positions, float* out, std::size_t out_stride) {
+    for (std::size_t j = positions.begin; j < positions.end; ++j) {
+        const std::byte* in = from.rows + j * from.row_bytes;
+        float* to = out + j * out_stride;
+        std::size_t d = 0;
+        for (; d + 16 <= from.width; d += 16) Store(Format::At(in, d), to + d);
+        if (d < from.width) StoreSome(KvTail<Format>(in, d, from.width), to + d, from.width - d);
     }
-    for (; h < heads; ++h) {
-        SumHeads<Format, 1>(values, weights + h * weight_stride, weight_stride, out + h * out_stride, out_stride);
-    }
-    if (values.width % 16 == 0) return;
-    for (h = 0; h < heads; ++h) SumTail<Format>(values, weights + h * weight_stride, out + h * out_stride);
 }
 // Products of float weights (F32, F16, BF16) and F32 activations. Part of kernels-inl.hpp.
 
@@ -2612,6 +2983,77 @@ COLIBRI_ENTRY void PanelProduct(const product_arguments& a, std::size_t row_begi
     PanelColumns<Format>(a, r, row_end);
 }
 #endif
+// Multiply-adds in registers, without memory: the most that this target's products can do. Part of kernels-inl.hpp.
+
+#if COLIBRI_PLAIN_TARGET
+/// Multiply-adds of 8-bit codes, `rounds` times 256 of them; returns how many. What they give goes to *sink.
+COLIBRI_ENTRY std::uint64_t IntegerPeak(std::size_t rounds, std::int32_t* sink) {
+    std::int8_t w[256], y[256];
+    for (std::size_t i = 0; i < 256; ++i) w[i] = y[i] = static_cast<std::int8_t>(i & 63);
+    std::int32_t total = 0;
+    for (std::size_t r = 0; r < rounds; ++r) {
+        asm volatile("" : : "r"(&w[0]), "r"(&y[0]) : "memory");  // the codes may be others in each round
+        std::int32_t sum = 0;
+        for (std::size_t i = 0; i < 256; ++i) sum += w[i] * y[i];
+        total ^= sum;
+    }
+    *sink = total;
+    return std::uint64_t{rounds} * 256;
+}
+#else
+// As in the products: a tile of rows times columns whose sums stay in registers, enough of them to hide the latency of a sum.
+inline constexpr std::size_t kPeakRows = kBytes == 64 ? 3 : 2;
+inline constexpr std::size_t kPeakColumns = 4;
+
+#if HWY_ARCH_ARM
+#define COLIBRI_VECTOR_REGISTER "+w"
+#else
+#define COLIBRI_VECTOR_REGISTER "+v"
+#endif
+/// Multiply-adds of 8-bit codes, `rounds` times a tile of vectors; returns how many. What they give goes to *sink.
+COLIBRI_ENTRY std::uint64_t IntegerPeak(std::size_t rounds, std::int32_t* sink) {
+    WordVec sums[kPeakRows * kPeakColumns];
+    ByteVec w[kPeakRows], y[kPeakColumns];
+    COLIBRI_UNROLL for (std::size_t i = 0; i < kPeakRows * kPeakColumns; ++i) sums[i] = ZeroWords();
+    COLIBRI_UNROLL for (std::size_t i = 0; i < kPeakRows; ++i) w[i] = hn::Set(ByteTag(), static_cast<std::uint8_t>(i + 1));
+    COLIBRI_UNROLL for (std::size_t j = 0; j < kPeakColumns; ++j) y[j] = hn::Set(ByteTag(), static_cast<std::uint8_t>(j + 1));
+    for (std::size_t r = 0; r < rounds; ++r) {
+        COLIBRI_UNROLL for (std::size_t i = 0; i < kPeakRows; ++i) {
+            asm volatile("" : COLIBRI_VECTOR_REGISTER(w[i].raw));  // other weights in each round, for all that is known
+            COLIBRI_UNROLL for (std::size_t j = 0; j < kPeakColumns; ++j) {
+                sums[i * kPeakColumns + j] = DotUnsigned(sums[i * kPeakColumns + j], w[i], y[j]);
+            }
+        }
+    }
+    COLIBRI_UNROLL for (std::size_t i = 1; i < kPeakRows * kPeakColumns; ++i) sums[0] = hn::Add(sums[0], sums[i]);
+    *sink = hn::GetLane(sums[0]);
+    return std::uint64_t{rounds} * kPeakRows * kPeakColumns * kBytes;
+}
+#undef COLIBRI_VECTOR_REGISTER
+#endif
+
+/// Fused multiply-adds of floats, `rounds` times a tile of vectors; returns how many. What they give goes to *sink.
+COLIBRI_ENTRY std::uint64_t FloatPeak(std::size_t rounds, float* sink) {
+    Floats sums[kFloatRows][kFloatColumns];
+    Floats w[kFloatRows], x[kFloatColumns];
+    COLIBRI_UNROLL for (std::size_t c = 0; c < kFloatColumns; ++c) x[c] = Set(0.5f + static_cast<float>(c));
+    COLIBRI_UNROLL for (std::size_t i = 0; i < kFloatRows; ++i) {
+        w[i] = Set(1.0f + static_cast<float>(i));
+        COLIBRI_UNROLL for (std::size_t c = 0; c < kFloatColumns; ++c) sums[i][c] = Zero();
+    }
+    for (std::size_t r = 0; r < rounds; ++r) {
+        COLIBRI_UNROLL for (std::size_t i = 0; i < kFloatRows; ++i) {
+            w[i] = Rounded(w[i]);
+            COLIBRI_UNROLL for (std::size_t c = 0; c < kFloatColumns; ++c) sums[i][c] = Fma(w[i], x[c], sums[i][c]);
+        }
+    }
+    Floats all = Zero();
+    COLIBRI_UNROLL for (std::size_t i = 0; i < kFloatRows; ++i) {
+        COLIBRI_UNROLL for (std::size_t c = 0; c < kFloatColumns; ++c) all = Add(all, sums[i][c]);
+    }
+    *sink = Sum(all);
+    return std::uint64_t{rounds} * kFloatRows * kFloatColumns * 16;
+}
 // The kernels of this target by name. Part of kernels-inl.hpp.
 
 template <class Format>
@@ -2620,6 +3062,21 @@ constexpr kernel_table::product_fn ProductOf() {
     else if constexpr (Format::type == dtype::f16) return &FloatProduct<KvF16>;
     else if constexpr (Format::type == dtype::bf16) return &FloatProduct<KvBf16>;
     else return &CodeProduct<Format>;
+}
+
+template <class Format>
+constexpr void SetKvKernels(kernel_table& t, std::size_t slot) {
+    t.scores[slot] = &Scores<Format>;
+    t.accumulate[slot] = &Accumulate<Format>;
+    t.unpack_keys[slot] = &UnpackKeys<Format>;
+    t.unpack_values[slot] = &UnpackValues<Format>;
+    if constexpr (Format::run == 1) {
+        t.store[slot] = &StoreRow<Format>;
+        t.store_key[slot] = &StoreKey<Format>;
+    } else {
+        t.store[slot] = &detail::store_blocks<typename Format::Block>;
+        t.store_key[slot] = &detail::store_key_blocks<typename Format::Block>;
+    }
 }
 
 template <class Format>
@@ -2650,29 +3107,21 @@ constexpr kernel_table MakeTable(quant::format_list<Formats...>) {
     t.geglu = &Geglu;
     t.add = &VectorAdd;
     t.multiply_add = &MultiplyAdd;
-    t.blend = &Blend;
     t.scale = &Scale;
     t.softcap = &Softcap;
     t.exp = &VectorExp;
     t.tanh = &VectorTanh;
     t.max = &VectorMax;
     t.argmax = &Argmax;
-    t.scores[0] = &Scores<KvF32>;
-    t.scores[1] = &Scores<KvF16>;
-    t.scores[2] = &Scores<KvBf16>;
-    t.scores[3] = &Scores<KvQ8_0>;
-    t.scores[4] = &Scores<KvQ4_0>;
-    t.accumulate[0] = &Accumulate<KvF32>;
-    t.accumulate[1] = &Accumulate<KvF16>;
-    t.accumulate[2] = &Accumulate<KvBf16>;
-    t.accumulate[3] = &Accumulate<KvQ8_0>;
-    t.accumulate[4] = &Accumulate<KvQ4_0>;
-    t.store[0] = &StoreF32Row;
-    t.store[1] = &StoreF16Row;
-    t.store[2] = &StoreBf16Row;
-    t.store[3] = &detail::store_blocks<quant::q8_0>;
-    t.store[4] = &detail::store_blocks<quant::q4_0>;
+    SetKvKernels<KvF32>(t, 0);
+    SetKvKernels<KvF16>(t, 1);
+    SetKvKernels<KvBf16>(t, 2);
+    SetKvKernels<KvQ8_0>(t, 3);
+    SetKvKernels<KvQ4_0>(t, 4);
     t.span_weights = &SpanWeights;
+    t.merge_spans = &MergeSpans;
+    t.integer_peak = &IntegerPeak;
+    t.float_peak = &FloatPeak;
     return t;
 }
 
@@ -3409,6 +3858,49 @@ using progress_fn = std::function<bool(const progress&)>;
 
 }  // namespace colibri
 
+// ---- colibri/core/statistics.hpp
+
+// What several measurements of one thing say together.
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <span>
+#include <vector>
+
+namespace colibri {
+
+/// The value below which the fraction `q` (0 to 1) of `values` lies, between two of them in proportion; 0 of none.
+[[nodiscard]] inline double quantile(std::span<const double> values, double q) {
+    if (values.empty()) return 0.0;
+    std::vector<double> sorted(values.begin(), values.end());
+    std::sort(sorted.begin(), sorted.end());
+    const double place = std::clamp(q, 0.0, 1.0) * static_cast<double>(sorted.size() - 1);
+    const auto below = static_cast<std::size_t>(place);
+    const std::size_t above = std::min(below + 1, sorted.size() - 1);
+    return sorted[below] + (place - static_cast<double>(below)) * (sorted[above] - sorted[below]);
+}
+
+/// The middle one; the mean of the middle two of an even number; 0 of none.
+[[nodiscard]] inline double median(std::span<const double> values) { return quantile(values, 0.5); }
+
+/// 0 of none.
+[[nodiscard]] inline double mean(std::span<const double> values) {
+    double sum = 0.0;
+    for (const double value : values) sum += value;
+    return values.empty() ? 0.0 : sum / static_cast<double>(values.size());
+}
+
+/// Standard deviation of a sample (divided by n - 1); 0 of fewer than two.
+[[nodiscard]] inline double standard_deviation(std::span<const double> values) {
+    if (values.size() < 2) return 0.0;
+    const double middle = mean(values);
+    double sum = 0.0;
+    for (const double value : values) sum += (value - middle) * (value - middle);
+    return std::sqrt(sum / static_cast<double>(values.size() - 1));
+}
+
+}  // namespace colibri
+
 // ---- colibri/core/thread_pool.hpp
 
 // Fork-join threads for one product at a time.
@@ -3422,16 +3914,25 @@ using progress_fn = std::function<bool(const progress&)>;
 
 namespace colibri {
 
-/// A fixed set of threads that run one loop together and wait on a futex between loops. The calling thread takes part, so
-/// a pool of size 1 has no thread of its own. Idle workers spin for a short while (fork-join 0.08 us median on Zen 4 that
-/// way, 76 us with condition variables), then sleep and cost nothing. Not thread-safe: one caller at a time; loops don't nest.
+/// A set of threads that run one loop together and wait on a futex between loops. The calling thread takes part, so a pool of
+/// size 1 has no thread of its own. A worker joins a loop whenever it gets to it: one that is still asleep, or has no processor,
+/// isn't waited for, so a loop lasts as long as its work. Idle workers spin for a short while (fork-join 0.08 us median on Zen 4
+/// that way, 76 us with condition variables), then sleep and cost nothing. Not thread-safe: one caller at a time; loops don't nest.
 class thread_pool {
 public:
-    /// `threads` in all, the caller included; 0 counts as 1. Throws std::system_error if a thread can't be started.
-    explicit thread_pool(unsigned threads) : size_(std::max(1u, threads)) {
-        workers_.reserve(size_ - 1);
+    /// Most threads that a pool can have.
+    static constexpr unsigned max_threads = 1024;
+
+    /// `threads` in all, the caller included; 0 counts as 1, at most max_threads. No more than `processors` of them run at
+    /// once (0: as many as the system has for this process), as further ones would only take time from each other.
+    /// Throws std::system_error if a thread can't be started.
+    explicit thread_pool(unsigned threads, unsigned processors = 0)
+        : size_(std::clamp(threads, 1u, max_threads)),
+          usable_(std::min(size_, processors != 0 ? processors : std::max(1u, std::thread::hardware_concurrency()))),
+          limit_(usable_) {
+        workers_.reserve(usable_ - 1);
         try {
-            for (unsigned id = 1; id < size_; ++id) workers_.emplace_back([this, id] { serve(id); });
+            for (unsigned id = 1; id < usable_; ++id) workers_.emplace_back([this, id] { serve(id); });
         } catch (...) {
             shut_down();
             throw;
@@ -3441,16 +3942,28 @@ public:
     thread_pool& operator=(const thread_pool&) = delete;
     ~thread_pool() { shut_down(); }
 
+    /// The number asked for; a worker's number is below it.
     [[nodiscard]] unsigned size() const noexcept { return size_; }
 
+    /// From now on loops run on at most `threads` threads (of those that there are; 0 counts as 1); the others sleep.
+    void use(unsigned threads) noexcept {
+        threads = std::clamp(threads, 1u, usable_);
+        if (threads == limit_.load(std::memory_order_relaxed)) return;
+        limit_.store(threads, std::memory_order_release);
+        limit_.notify_all();
+    }
+
+    /// Threads that loops run on.
+    [[nodiscard]] unsigned used() const noexcept { return limit_.load(std::memory_order_relaxed); }
+
     /// Calls `body(begin, end, worker)` for pieces of [0, count) of at most `chunk` items, spread over the threads as they
-    /// become free; returns when all are done. `body` must not throw. `worker` < size() tells which scratch to use.
+    /// become free; returns when all are done. `body` must not throw. `worker` < used() tells which scratch to use.
     /// No allocation, no lock; the only system call is the futex of a thread that sleeps.
     template <class Body>
     void for_chunks(std::size_t count, std::size_t chunk, Body&& body) noexcept {
         if (count == 0) return;
         chunk = std::max<std::size_t>(1, chunk);
-        if (size_ == 1 || count <= chunk) {
+        if (limit_.load(std::memory_order_relaxed) == 1 || count <= chunk) {
             body(std::size_t{0}, count, 0u);
             return;
         }
@@ -3462,16 +3975,9 @@ public:
         job_.count = count;
         job_.chunk = chunk;
         next_.store(0, std::memory_order_relaxed);
-        running_.store(size_ - 1, std::memory_order_relaxed);
-        generation_.fetch_add(1, std::memory_order_seq_cst);
-        if (sleepers_.load(std::memory_order_seq_cst) != 0) generation_.notify_all();
+        open();
         work(0);
-        unsigned spins = 0;
-        for (unsigned left = running_.load(std::memory_order_acquire); left != 0;
-             left = running_.load(std::memory_order_acquire)) {
-            if (++spins < spin_limit) pause();
-            else running_.wait(left, std::memory_order_acquire);
-        }
+        close();
     }
 
 private:
@@ -3481,6 +3987,14 @@ private:
         std::size_t count = 0;
         std::size_t chunk = 1;
     };
+
+    // gate_ is [number of the loop | open | workers inside]. Whoever is counted inside may read job_; the caller writes job_
+    // when the gate is closed and nobody is inside. A worker that misses a loop, or all that the number can count, only doesn't help.
+    static constexpr std::uint32_t one_inside = 1;
+    static constexpr std::uint32_t is_open = 2 * max_threads;
+    static constexpr std::uint32_t one_loop = 2 * is_open;
+    static constexpr std::uint32_t inside_bits = is_open - 1;
+    static constexpr std::uint32_t loop_bits = ~(is_open | inside_bits);
 
     static constexpr unsigned spin_limit = 2000;
 
@@ -3492,6 +4006,29 @@ private:
 #endif
     }
 
+    /// Lets workers in; nobody is inside.
+    void open() noexcept {
+        const std::uint32_t now = gate_.load(std::memory_order_relaxed);
+        gate_.store(((now & loop_bits) + one_loop) | is_open, std::memory_order_seq_cst);
+        if (sleepers_.load(std::memory_order_seq_cst) != 0) gate_.notify_all();
+    }
+
+    /// Lets nobody else in and waits until those inside are done.
+    void close() noexcept {
+        if ((gate_.fetch_and(~is_open, std::memory_order_acq_rel) & inside_bits) == 0) return;
+        for (unsigned spins = 0; spins < spin_limit; ++spins) {
+            if ((gate_.load(std::memory_order_acquire) & inside_bits) == 0) return;
+            pause();
+        }
+        caller_sleeps_.store(true, std::memory_order_seq_cst);
+        for (;;) {
+            const std::uint32_t seen = emptied_.load(std::memory_order_acquire);
+            if ((gate_.load(std::memory_order_seq_cst) & inside_bits) == 0) break;
+            emptied_.wait(seen, std::memory_order_acquire);
+        }
+        caller_sleeps_.store(false, std::memory_order_relaxed);
+    }
+
     void work(unsigned id) noexcept {
         for (;;) {
             const std::size_t begin = next_.fetch_add(job_.chunk, std::memory_order_relaxed);
@@ -3500,40 +4037,64 @@ private:
         }
     }
 
+    /// Takes part in the loop that `gate`, just read, stands for, if that is still open.
+    void join(std::uint32_t gate, unsigned id) noexcept {
+        const std::uint32_t loop = gate & loop_bits;
+        while ((gate & is_open) != 0 && (gate & loop_bits) == loop) {
+            if (!gate_.compare_exchange_weak(gate, gate + one_inside, std::memory_order_acquire, std::memory_order_relaxed)) continue;
+            if (id < limit_.load(std::memory_order_relaxed)) work(id);  // `use` may have come in between
+            const std::uint32_t left = gate_.fetch_sub(one_inside, std::memory_order_seq_cst);
+            if ((left & (is_open | inside_bits)) == one_inside && caller_sleeps_.load(std::memory_order_seq_cst)) {
+                emptied_.fetch_add(1, std::memory_order_release);
+                emptied_.notify_one();
+            }
+            return;
+        }
+    }
+
     void serve(unsigned id) noexcept {
         std::uint32_t seen = 0;
-        for (;;) {
-            std::uint32_t now = generation_.load(std::memory_order_acquire);
-            for (unsigned spins = 0; now == seen && spins < spin_limit; ++spins) {
-                pause();
-                now = generation_.load(std::memory_order_acquire);
-            }
-            if (now == seen) {
-                sleepers_.fetch_add(1, std::memory_order_seq_cst);
-                generation_.wait(seen, std::memory_order_seq_cst);
-                sleepers_.fetch_sub(1, std::memory_order_relaxed);
+        unsigned spins = 0;
+        while (!stop_.load(std::memory_order_acquire)) {
+            const unsigned limit = limit_.load(std::memory_order_acquire);
+            if (id >= limit) {
+                limit_.wait(limit, std::memory_order_acquire);
                 continue;
             }
-            seen = now;
-            if (stop_.load(std::memory_order_relaxed)) return;
-            work(id);
-            if (running_.fetch_sub(1, std::memory_order_acq_rel) == 1) running_.notify_one();
+            const std::uint32_t gate = gate_.load(std::memory_order_acquire);
+            if ((gate & loop_bits) != seen) {
+                seen = gate & loop_bits;
+                join(gate, id);
+                spins = 0;
+            } else if (++spins < spin_limit) {
+                pause();
+            } else {
+                sleepers_.fetch_add(1, std::memory_order_seq_cst);
+                gate_.wait(gate, std::memory_order_seq_cst);
+                sleepers_.fetch_sub(1, std::memory_order_relaxed);
+                spins = 0;
+            }
         }
     }
 
     void shut_down() noexcept {
-        stop_.store(true, std::memory_order_relaxed);
-        generation_.fetch_add(1, std::memory_order_seq_cst);
-        generation_.notify_all();
+        stop_.store(true, std::memory_order_release);
+        gate_.fetch_add(one_loop, std::memory_order_seq_cst);
+        gate_.notify_all();
+        limit_.store(max_threads + 1, std::memory_order_release);
+        limit_.notify_all();
         for (auto& worker : workers_) worker.join();
     }
 
     unsigned size_;
+    unsigned usable_;
     job job_;
     alignas(64) std::atomic<std::size_t> next_{0};
-    alignas(64) std::atomic<std::uint32_t> generation_{0};
+    alignas(64) std::atomic<std::uint32_t> gate_{0};
+    alignas(64) std::atomic<std::uint32_t> emptied_{0};  ///< changes when the last one leaves a closed gate
+    std::atomic<bool> caller_sleeps_{false};
+    alignas(64) std::atomic<unsigned> limit_;
     std::atomic<std::uint32_t> sleepers_{0};
-    alignas(64) std::atomic<unsigned> running_{0};
     std::atomic<bool> stop_{false};
     std::vector<std::thread> workers_;
 };
@@ -4286,6 +4847,7 @@ struct cgroup_folder {
 #include <algorithm>
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -4300,12 +4862,28 @@ namespace colibri {
 struct cpu_limits {
     unsigned logical = 1;              ///< processors that its affinity allows, hardware threads counted each
     unsigned cores = 1;                ///< physical cores among them
+    unsigned fast_cores = 1;           ///< performance cores among these; all where there is one kind
     std::optional<double> quota = {};  ///< processors' worth of time that its control groups allow
 
-    /// Threads to compute with when nobody says: one per core, as two on one core share its arithmetic units; no more
-    /// than the quota rounded to the nearest whole number, at least 1.
-    [[nodiscard]] unsigned threads() const noexcept {
-        if (!quota || *quota >= cores) return cores;
+    /// Threads to answer with when nobody says: one per performance core, as two on one core share its arithmetic units and
+    /// a few fast cores already read as fast as the memory can; no more than the quota rounded to the nearest whole
+    /// number, at least 1.
+    [[nodiscard]] unsigned threads() const noexcept { return within_quota(fast_cores); }
+
+    /// Threads for prompts when nobody says: one per core of every kind, as work is handed out in pieces and slow cores
+    /// take fewer of them; within the quota like `threads`.
+    [[nodiscard]] unsigned batch_threads() const noexcept { return within_quota(cores); }
+
+    /// Threads beyond which more would only wait for each other: every hardware thread, no more than the quota rounded up.
+    [[nodiscard]] unsigned most_threads() const noexcept {
+        if (!quota || *quota >= logical) return logical;
+        const auto whole = static_cast<unsigned>(*quota);
+        return std::max(1u, *quota > whole ? whole + 1 : whole);
+    }
+
+private:
+    [[nodiscard]] unsigned within_quota(unsigned count) const noexcept {
+        if (!quota || *quota >= count) return count;
         return std::max(1u, static_cast<unsigned>(*quota + 0.5));
     }
 };
@@ -4340,6 +4918,45 @@ namespace detail {
     return {};
 }
 
+/// Of `cpus`, the faster kind on a machine that has several; all of them if it has one or doesn't say.
+[[nodiscard]] inline std::set<unsigned> fast_cpus(const std::vector<unsigned>& cpus, const std::filesystem::path& root) {
+    std::set<unsigned> all(cpus.begin(), cpus.end());
+    // Intel's hybrids list their two kinds.
+    if (const auto list = read_system_text(root / "sys/devices/cpu_core/cpus")) {
+        std::set<unsigned> fast;
+        const auto text = std::string_view(*list);
+        for (const unsigned cpu : parse_cpu_list(text.substr(0, text.find('\n'))).value_or(std::vector<unsigned>{})) {
+            if (all.contains(cpu)) fast.insert(cpu);
+        }
+        return fast.empty() ? all : fast;
+    }
+    // Elsewhere by what each is worth: first of its capacity (ARM's little cores have 25 to 55 % of the big ones', middle
+    // ones 70 % and more), else of its highest frequency (dense cores have about 65 %, plain ones 90 % and more).
+    struct measure {
+        std::string_view file;
+        double share;
+    };
+    for (const auto [file, share] : {measure{"cpu_capacity", 0.6}, measure{"cpufreq/cpuinfo_max_freq", 0.75}}) {
+        std::vector<std::pair<unsigned, std::uint64_t>> values;
+        std::uint64_t best = 0;
+        bool differ = false;
+        for (const unsigned cpu : cpus) {
+            const auto value = read_system_number(root / concat("sys/devices/system/cpu/cpu", cpu, "/", file));
+            if (!value) break;
+            differ = differ || (best != 0 && *value != best);
+            best = std::max(best, *value);
+            values.emplace_back(cpu, *value);
+        }
+        if (values.size() != cpus.size() || !differ) continue;
+        std::set<unsigned> fast;
+        for (const auto& [cpu, value] : values) {
+            if (static_cast<double>(value) >= share * static_cast<double>(best)) fast.insert(cpu);
+        }
+        return fast;
+    }
+    return all;
+}
+
 /// Processors' worth of time that one group allows, or nothing.
 [[nodiscard]] inline std::optional<double> cpu_quota(const cgroup_folder& group) {
     std::optional<std::uint64_t> quota;
@@ -4367,20 +4984,23 @@ namespace detail {
     cpu_limits out;
     const auto cpus = detail::allowed_cpus(root);
     if (cpus.empty()) {
-        out.logical = out.cores = std::max(1u, std::thread::hardware_concurrency());
+        out.logical = out.cores = out.fast_cores = std::max(1u, std::thread::hardware_concurrency());
     } else {
         out.logical = static_cast<unsigned>(cpus.size());
-        std::set<std::string> cores;  // each core by the list of its hardware threads
-        unsigned unknown = 0;
+        const auto fast = detail::fast_cpus(cpus, root);
+        std::map<std::string, bool> cores;  // each core by the list of its hardware threads; whether it is a fast one
         for (const unsigned cpu : cpus) {
             const auto topology = root / concat("sys/devices/system/cpu/cpu", cpu, "/topology");
             auto threads = detail::read_system_text(topology / "core_cpus_list");
             if (!threads)
                 threads = detail::read_system_text(topology / "thread_siblings_list");  // its name before Linux 5.3
-            if (threads) cores.insert(std::move(*threads));
-            else ++unknown;
+            const bool is_fast = fast.contains(cpu);
+            auto& core = cores[threads ? std::move(*threads) : concat("cpu", cpu)];
+            core = core || is_fast;
         }
-        out.cores = static_cast<unsigned>(cores.size()) + unknown;
+        out.cores = static_cast<unsigned>(cores.size());
+        out.fast_cores = 0;
+        for (const auto& [name, is_fast] : cores) out.fast_cores += is_fast ? 1 : 0;
     }
     for (const auto& group : detail::cgroup_folders("cpu", root)) {
         if (const auto quota = detail::cpu_quota(group)) out.quota = std::min(out.quota.value_or(*quota), *quota);
@@ -4388,8 +5008,37 @@ namespace detail {
     return out;
 }
 
-/// Threads to compute with when nobody says.
+/// Threads to answer with when nobody says.
 [[nodiscard]] inline unsigned cpu_count() { return read_cpu_limits().threads(); }
+
+}  // namespace colibri
+
+// ---- colibri/io/cpu_name.hpp
+
+// What the processor calls itself.
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+
+namespace colibri {
+
+/// The processor's name from /proc/cpuinfo below `root`, escaped for a terminal; empty if it has none there.
+[[nodiscard]] inline std::string cpu_name(const std::filesystem::path& root = "/") {
+    const auto text = detail::read_system_text(root / "proc/cpuinfo");
+    if (!text) return {};
+    for (const std::string_view key : {"model name", "Model", "Hardware"}) {  // x86; single-board computers; old ARM kernels
+        for (const std::string_view line : detail::pieces_of(*text, '\n')) {
+            const auto colon = line.find(':');
+            if (colon == std::string_view::npos) continue;
+            const auto name = line.substr(0, colon);
+            if (name.substr(0, name.find_last_not_of(" \t") + 1) != key) continue;
+            const auto begin = line.find_first_not_of(" \t", colon + 1);
+            if (begin != std::string_view::npos) return escaped(line.substr(begin));
+        }
+    }
+    return {};
+}
 
 }  // namespace colibri
 
@@ -9357,6 +10006,7 @@ struct cpu_features {
 #include <cstdint>
 #include <span>
 #include <string_view>
+#include <type_traits>
 
 
 namespace colibri::simd {
@@ -9395,18 +10045,29 @@ struct product_arguments {
     std::size_t out_stride = 0;
 };
 
-/// Keys or values of one head over consecutive positions, and the query heads that share them.
+/// Keys or values of one head over the positions of one span. Values: a row for each position. Keys: panels of 16 positions, each
+/// 16 * row_bytes long (see store_key), from the span's start.
 struct head_rows {
     const std::byte* rows = nullptr;
-    std::size_t row_bytes = 0;  ///< from one position to the next
-    std::size_t count = 0;      ///< positions, at most 256
-    std::size_t width = 0;      ///< elements of a row
+    std::size_t row_bytes = 0;
+    std::size_t width = 0;  ///< elements of a row
+    bool cold = true;       ///< rather in memory than in a cache
 };
 
-/// What span_weights leaves besides the weights exp(score - maximum) themselves.
-struct span_softmax {
-    float maximum;
-    float sum;
+inline constexpr std::size_t key_lanes = 16;  ///< positions whose keys lie side by side in a panel
+
+/// One block of 16 keys in a block format: what the blocks of the keys hold, byte by byte side by side. A panel is a row of these;
+/// in the float formats it is element after element of 16 keys.
+template <class Format>
+struct key_block {
+    std::uint16_t d[key_lanes];
+    std::remove_cvref_t<decltype(Format::qs[0])> qs[sizeof(Format::qs)][key_lanes];
+};
+
+/// Positions that a query row attends to, counted from the start of the span; none if begin == end.
+struct span_range {
+    std::uint32_t begin = 0;
+    std::uint32_t end = 0;
 };
 
 inline constexpr std::size_t format_slots = 16;  ///< quant::weight_formats, in order
@@ -9418,11 +10079,13 @@ struct kernel_table {
     using quantise_fn = void (*)(const float* x, std::size_t k, const quant::activation_planes& out);
     using residual_fn = void (*)(const float* x, std::size_t k, const quant::activation_planes& plane,
                                  const quant::activation_planes& residual, std::uint8_t* flags);
-    using scores_fn = void (*)(const head_rows& keys, const float* queries, std::size_t query_stride, std::size_t heads,
-                               float scale, float* scores, std::size_t score_stride);
-    using accumulate_fn = void (*)(const head_rows& values, const float* weights, std::size_t weight_stride, std::size_t heads,
+    using scores_fn = void (*)(const head_rows& keys, const float* const* queries, const span_range* ranges, std::size_t rows,
+                               float scale, float* scores);
+    using accumulate_fn = void (*)(const head_rows& values, const float* weights, const span_range* ranges, std::size_t rows,
                                    float* out, std::size_t out_stride);
+    using unpack_fn = void (*)(const head_rows& from, span_range positions, float* out, std::size_t out_stride);
     using store_fn = void (*)(const float* in, std::byte* out, std::size_t n);
+    using store_key_fn = void (*)(const float* in, std::byte* panel, std::size_t lane, std::size_t n);
 
     product_fn product[format_slots];        ///< weights in the file's layout; any rows
     product_fn panel_product[format_slots];  ///< weights in panels; rows from a multiple of 16 on; null for float formats
@@ -9438,7 +10101,6 @@ struct kernel_table {
     void (*geglu)(const float* gate, const float* up, float* out, std::size_t n);
     void (*add)(const float* a, const float* b, float* out, std::size_t n);
     void (*multiply_add)(float factor, const float* x, float* out, std::size_t n);
-    void (*blend)(float* out, float out_factor, const float* x, float x_factor, std::size_t n);
     void (*scale)(float* x, float factor, std::size_t n);
     void (*softcap)(float* x, float cap, std::size_t n);
     void (*exp)(const float* x, float* out, std::size_t n);
@@ -9448,8 +10110,16 @@ struct kernel_table {
 
     scores_fn scores[kv_slots];
     accumulate_fn accumulate[kv_slots];
+    unpack_fn unpack_keys[kv_slots];    ///< to a panel of floats
+    unpack_fn unpack_values[kv_slots];  ///< to rows of floats
     store_fn store[kv_slots];
-    span_softmax (*span_weights)(float* scores, std::size_t n);
+    store_key_fn store_key[kv_slots];
+    void (*span_weights)(float* scores, const span_range* ranges, std::size_t rows, float softcap, float* maxima, float* sums);
+    void (*merge_spans)(std::size_t rows, const float* maxima, const float* sums, const float* values, std::size_t value_stride,
+                        std::size_t width, float* total_maxima, float* total_sums, float* const* totals);
+
+    std::uint64_t (*integer_peak)(std::size_t rounds, std::int32_t* sink);
+    std::uint64_t (*float_peak)(std::size_t rounds, float* sink);
 };
 
 /// Slot of a KV format, or kv_slots for any other type.
@@ -9498,11 +10168,22 @@ namespace colibri::simd {
 inline namespace COLIBRI_SIMD_ABI {
 namespace detail {
 
-/// Encodes a row of a KV cache.
+/// Encodes a row of values.
 template <class Format>
 void store_blocks(const float* in, std::byte* out, std::size_t n) {
     auto* blocks = reinterpret_cast<Format*>(out);
     for (std::size_t b = 0; b < n / Format::block_size; ++b) blocks[b] = Format::encode(in + b * Format::block_size);
+}
+
+/// Encodes a key and puts it in one of the 16 lanes of a panel of key_block<Format>.
+template <class Format>
+void store_key_blocks(const float* in, std::byte* panel, std::size_t lane, std::size_t n) {
+    auto* blocks = reinterpret_cast<key_block<Format>*>(panel);
+    for (std::size_t b = 0; b < n / Format::block_size; ++b) {
+        const Format block = Format::encode(in + b * Format::block_size);
+        blocks[b].d[lane] = block.d;
+        for (std::size_t i = 0; i < sizeof block.qs; ++i) blocks[b].qs[i][lane] = block.qs[i];
+    }
 }
 
 }  // namespace detail
@@ -9796,7 +10477,8 @@ inline result<void> force_target_from_environment() {
 
 // ---- colibri/simd/attention.hpp
 
-// Attention of query heads over spans of cached positions.
+// Attention of query rows over spans of cached positions.
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -9806,11 +10488,21 @@ namespace colibri::simd {
 inline namespace COLIBRI_SIMD_ABI {
 
 /// Positions of a span: attention over a sequence is cut at multiples of it, so that its bits depend neither on the ubatch nor on
-/// the threads.
+/// the threads. Also the floats from one row of scores to the next.
 inline constexpr std::uint32_t attention_span = 256;
 
 /// Whether keys and values can be kept in this format: f32, f16, bf16, q8_0, q4_0.
 [[nodiscard]] constexpr bool is_kv_format(dtype type) noexcept { return kv_slot(type) < kv_slots; }
+
+/// Bytes of a row of `width` elements. Preconditions: is_kv_format(type), width a multiple of its block size.
+[[nodiscard]] constexpr std::size_t kv_row_bytes(dtype type, std::size_t width) noexcept {
+    switch (type) {
+        case dtype::f32: return width * 4;
+        case dtype::q8_0: return width / 32 * 34;
+        case dtype::q4_0: return width / 32 * 18;
+        default: return width * 2;
+    }
+}
 
 /// Rounds n floats to the format and writes them: f16 and bf16 to nearest even, q8_0 and q4_0 as quant's encoders do.
 /// Preconditions: is_kv_format(type), n a multiple of its block size.
@@ -9818,119 +10510,211 @@ inline void store_row(dtype type, const float* in, std::byte* out, std::size_t n
     detail::kernels().store[kv_slot(type)](in, out, n);
 }
 
-/// scores[h * score_stride + j] = scale * dot(query h, key j) for all heads h and positions j.
-/// Preconditions: is_kv_format(type); query h has keys.width floats at queries + h * query_stride.
-inline void scores(dtype type, const head_rows& keys, const float* queries, std::size_t query_stride, std::size_t heads,
-                   float scale, float* out, std::size_t score_stride) noexcept {
-    detail::kernels().scores[kv_slot(type)](keys, queries, query_stride, heads, scale, out, score_stride);
+/// The same for a key, which goes to lane `lane` < key_lanes of a panel of key_lanes * kv_row_bytes(type, n) bytes. Lanes of one
+/// panel may be written from different threads at once.
+inline void store_key(dtype type, const float* in, std::byte* panel, std::size_t lane, std::size_t n) noexcept {
+    detail::kernels().store_key[kv_slot(type)](in, panel, lane, n);
 }
 
-/// out[h * out_stride + d] = sum over j of weights[h * weight_stride + j] * value j[d], j in order, starting from 0.
+/// scores[r * attention_span + j] = scale * dot(query r, key j) for the positions j of each row. What stands between them and the
+/// next multiples of key_lanes is overwritten too.
+/// Preconditions: is_kv_format(type); queries[r] has keys.width floats.
+inline void scores(dtype type, const head_rows& keys, const float* const* queries, const span_range* ranges, std::size_t rows,
+                   float scale, float* out) noexcept {
+    detail::kernels().scores[kv_slot(type)](keys, queries, ranges, rows, scale, out);
+}
+
+/// out[r * out_stride + d] = sum over row r's positions j of weights[r * attention_span + j] * value j[d], ascending, from 0.
 /// Precondition: is_kv_format(type).
-inline void accumulate(dtype type, const head_rows& values, const float* weights, std::size_t weight_stride, std::size_t heads,
+inline void accumulate(dtype type, const head_rows& values, const float* weights, const span_range* ranges, std::size_t rows,
                        float* out, std::size_t out_stride) noexcept {
-    detail::kernels().accumulate[kv_slot(type)](values, weights, weight_stride, heads, out, out_stride);
+    detail::kernels().accumulate[kv_slot(type)](values, weights, ranges, rows, out, out_stride);
 }
 
-/// The query heads of one token that share a key/value head.
-struct attention_query {
-    const float* queries = nullptr;  ///< head h at queries + h * head_k
-    std::size_t heads = 0;
+/// Query rows - heads of one or several tokens - that share a key/value head.
+struct attention_rows {
+    const float* const* queries = nullptr;  ///< row r: head_k floats
+    std::size_t count = 0;
     std::size_t head_k = 0;  ///< elements of a query and a key
     std::size_t head_v = 0;  ///< elements of a value
     float scale = 1.0f;      ///< multiplies every dot product
     float softcap = 0.0f;    ///< c of c * tanh(score / c); 0: off
 };
 
-/// Floats of scratch that an attention_state needs.
-[[nodiscard]] constexpr std::size_t attention_scratch_floats(std::size_t heads, std::size_t head_v) noexcept {
-    return heads * (attention_span + head_v + 4);
+/// One span of a key/value head in a cache: panels of keys and rows of values from a multiple of attention_span on.
+struct attention_source {
+    dtype key_type = dtype::f32;
+    const std::byte* keys = nullptr;
+    dtype value_type = dtype::f32;
+    const std::byte* values = nullptr;
+};
+
+/// What rows make of a span, or of several: softmax weights relative to a maximum, their sum, and the weighted sum of values.
+struct attention_part {
+    float* maxima = nullptr;  ///< one a row; -infinity: no position yet
+    float* sums = nullptr;    ///< one a row
+    float* values = nullptr;  ///< row r at values + r * head_v
+};
+
+/// Rows from which keys and values are decoded once to floats instead of once for every tile of rows.
+inline constexpr std::size_t unpacked_rows = 17;
+
+/// Floats of scratch that attend_span takes.
+[[nodiscard]] constexpr std::size_t attention_scratch_floats(std::size_t rows, std::size_t head_k, std::size_t head_v) noexcept {
+    return attention_span * (rows + (rows < unpacked_rows ? 0 : head_k + round_up(head_v, std::size_t{16}) + 16));
 }
 
-/// softmax(scale * q.K) V of some query heads, collected span by span. Maximum and sum run along (Milakov and Gimelshein 2018,
-/// arXiv:1805.02867; Rabe and Staats 2021, arXiv:2112.05682). Holds no memory of its own.
-class attention_state {
-public:
-    /// `out` gets heads x head_v floats; `scratch` has attention_scratch_floats(heads, head_v). Both outlive the state.
-    attention_state(const attention_query& query, float* out, float* scratch) noexcept
-        : query_(query),
-          out_(out),
-          scores_(scratch),
-          part_(scratch + query.heads * attention_span),
-          maximum_(part_ + query.heads * query.head_v),
-          sum_(maximum_ + query.heads),
-          factors_(sum_ + query.heads) {
-        for (std::size_t h = 0; h < query.heads; ++h) {
-            maximum_[h] = -std::numeric_limits<float>::infinity();
-            sum_[h] = 0.0f;
+/// softmax(scale * q.K) V of each row over its positions in one span, not yet divided by the sum. The bits of a row don't depend
+/// on the other rows. A row without positions gets (-infinity, 0, 0). Allocates nothing.
+/// Preconditions: both types is_kv_format; ranges lie within the span; `scratch` has attention_scratch_floats.
+inline void attend_span(const attention_rows& rows, const span_range* ranges, const attention_source& span, const attention_part& out,
+                        float* scratch) noexcept {
+    const auto& table = detail::kernels();
+    float* scores = scratch;
+    head_rows keys{span.keys, kv_row_bytes(span.key_type, rows.head_k), rows.head_k, true};
+    head_rows values{span.values, kv_row_bytes(span.value_type, rows.head_v), rows.head_v, true};
+    std::size_t key_slot = kv_slot(span.key_type);
+    std::size_t value_slot = kv_slot(span.value_type);
+    if (rows.count >= unpacked_rows) {
+        span_range all{attention_span, 0};
+        for (std::size_t r = 0; r < rows.count; ++r) {
+            if (ranges[r].begin >= ranges[r].end) continue;
+            all = {std::min(all.begin, ranges[r].begin), std::max(all.end, ranges[r].end)};
         }
-        for (std::size_t i = 0; i < query.heads * query.head_v; ++i) out_[i] = 0.0f;
-    }
-
-    /// Adds `count` positions whose keys and values are contiguous rows. For bits that don't depend on anything else a span
-    /// never crosses a multiple of attention_span and spans come in ascending order.
-    /// Preconditions: 1 <= count <= attention_span; both types is_kv_format; rows are whole blocks.
-    void add_span(dtype key_type, const std::byte* keys, dtype value_type, const std::byte* values, std::size_t count) noexcept {
-        const auto& table = detail::kernels();
-        const head_rows key_rows{keys, row_bytes(key_type, query_.head_k), count, query_.head_k};
-        const head_rows value_rows{values, row_bytes(value_type, query_.head_v), count, query_.head_v};
-        table.scores[kv_slot(key_type)](key_rows, query_.queries, query_.head_k, query_.heads, query_.scale, scores_, attention_span);
-        for (std::size_t h = 0; h < query_.heads; ++h) {
-            float* scores = scores_ + h * attention_span;
-            if (query_.softcap > 0.0f) table.softcap(scores, query_.softcap, count);
-            const auto span = table.span_weights(scores, count);
-            factors_[h] = span.maximum;
-            factors_[query_.heads + h] = span.sum;
+        float* unpacked = scratch + rows.count * attention_span;
+        if (span.key_type != dtype::f32) {
+            table.unpack_keys[key_slot](keys, all, unpacked, rows.head_k);
+            keys = {reinterpret_cast<const std::byte*>(unpacked), rows.head_k * sizeof(float), rows.head_k, false};
+            key_slot = kv_slot(dtype::f32);
         }
-        table.accumulate[kv_slot(value_type)](value_rows, scores_, attention_span, query_.heads, part_, query_.head_v);
-        for (std::size_t h = 0; h < query_.heads; ++h) {
-            merge_head(h, factors_[h], factors_[query_.heads + h], part_ + h * query_.head_v);
+        unpacked += rows.head_k * attention_span;
+        if (span.value_type != dtype::f32) {
+            // Rows a power of two apart would fall into few sets of the cache.
+            const std::size_t stride = round_up(rows.head_v, std::size_t{16}) + 16;
+            table.unpack_values[value_slot](values, all, unpacked, stride);
+            values = {reinterpret_cast<const std::byte*>(unpacked), stride * sizeof(float), rows.head_v, false};
+            value_slot = kv_slot(dtype::f32);
         }
     }
+    table.scores[key_slot](keys, rows.queries, ranges, rows.count, rows.scale, scores);
+    table.span_weights(scores, ranges, rows.count, rows.softcap, out.maxima, out.sums);
+    table.accumulate[value_slot](values, scores, ranges, rows.count, out.values, rows.head_v);
+}
 
-    /// Adds what `later` collected for the same queries over later spans. `later` must not be finished.
-    void merge(const attention_state& later) noexcept {
-        for (std::size_t h = 0; h < query_.heads; ++h) {
-            if (later.sum_[h] != 0.0f) merge_head(h, later.maximum_[h], later.sum_[h], later.out_ + h * query_.head_v);
-        }
-    }
-
-    /// Turns what was collected into the result; zeros if nothing was.
-    void finish() noexcept {
-        for (std::size_t h = 0; h < query_.heads; ++h) {
-            const float sum = sum_[h];
-            if (sum != 0.0f) detail::kernels().scale(out_ + h * query_.head_v, 1.0f / sum, query_.head_v);
-        }
-    }
-
-private:
-    [[nodiscard]] static constexpr std::size_t row_bytes(dtype type, std::size_t width) noexcept {
-        switch (type) {
-            case dtype::f32: return width * 4;
-            case dtype::q8_0: return width / 32 * 34;
-            case dtype::q4_0: return width / 32 * 18;
-            default: return width * 2;
-        }
-    }
-
-    void merge_head(std::size_t h, float maximum, float sum, const float* out) noexcept {
-        const auto& table = detail::kernels();
-        const float top = maximum_[h] > maximum ? maximum_[h] : maximum;
-        float factors[2] = {maximum_[h] - top, maximum - top};
-        table.exp(factors, factors, 2);
-        table.blend(out_ + h * query_.head_v, factors[0], out, factors[1], query_.head_v);
-        table.blend(&sum_[h], factors[0], &sum, factors[1], 1);
-        maximum_[h] = top;
-    }
-
-    attention_query query_;
-    float* out_;
-    float* scores_;
-    float* part_;
-    float* maximum_;
-    float* sum_;
-    float* factors_;
+/// Rows' results over all spans so far: maximum and sum run along (Milakov and Gimelshein 2018, arXiv:1805.02867; Rabe and Staats
+/// 2021, arXiv:2112.05682). Row r's values are at totals[r].
+struct attention_totals {
+    float* maxima = nullptr;
+    float* sums = nullptr;
+    float* const* values = nullptr;
 };
+
+/// Nothing collected yet.
+inline void start_totals(const attention_rows& rows, const attention_totals& out) noexcept {
+    std::fill_n(out.maxima, rows.count, -std::numeric_limits<float>::infinity());
+    std::fill_n(out.sums, rows.count, 0.0f);
+    for (std::size_t r = 0; r < rows.count; ++r) std::fill_n(out.values[r], rows.head_v, 0.0f);
+}
+
+/// Adds the next span. For bits that depend on nothing else spans come in ascending order.
+inline void merge_span(const attention_rows& rows, const attention_part& span, const attention_totals& out) noexcept {
+    detail::kernels().merge_spans(rows.count, span.maxima, span.sums, span.values, rows.head_v, rows.head_v, out.maxima, out.sums,
+                                  out.values);
+}
+
+/// Turns what was collected into the result; zeros for a row without positions.
+inline void finish_totals(const attention_rows& rows, const attention_totals& out) noexcept {
+    const auto& table = detail::kernels();
+    for (std::size_t r = 0; r < rows.count; ++r) {
+        if (out.sums[r] != 0.0f) table.scale(out.values[r], 1.0f / out.sums[r], rows.head_v);
+    }
+}
+
+}  // namespace COLIBRI_SIMD_ABI
+}  // namespace colibri::simd
+
+// ---- colibri/simd/machine.hpp
+
+// What this machine can do at best: measured, to stand beside what Colibri reaches in the same run.
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+
+namespace colibri::simd {
+inline namespace COLIBRI_SIMD_ABI {
+
+/// Bytes per second that the pool's threads read from one buffer in huge pages, if the kernel gives them: the median of
+/// `rounds` sweeps after one that isn't counted. A buffer of a model's size tells what reading the model can reach: DRAM, or
+/// the last-level cache where it fits. Allocates the buffer. Errors: out_of_memory.
+[[nodiscard]] inline result<double> read_bandwidth(std::size_t bytes, thread_pool& pool, unsigned rounds = 7) {
+    using clock = std::chrono::steady_clock;
+    constexpr std::size_t piece = std::size_t{1} << 16;  // words; larger than what a core has in flight, small beside a model
+    auto buffer = aligned_buffer::allocate(std::max<std::size_t>(bytes, 64));
+    if (!buffer) return std::move(buffer).error();
+    const auto words = buffer->as<std::uint64_t>();
+    pool.for_chunks(words.size(), piece, [&](std::size_t begin, std::size_t end, unsigned) {
+        for (std::size_t i = begin; i < end; ++i) words[i] = i;
+    });
+    std::atomic<std::uint64_t> sum{0};  // of use to somebody, or there would be nothing to measure
+    std::vector<double> rates;
+    for (unsigned round = 0; round <= rounds; ++round) {
+        const auto start = clock::now();
+        pool.for_chunks(words.size(), piece, [&](std::size_t begin, std::size_t end, unsigned) {
+            // Eight sums, so that loads and not the latency of adding are the limit; compilers make vectors of them.
+            std::uint64_t parts[8] = {};
+            for (std::size_t i = begin; i + 8 <= end; i += 8) {
+                for (std::size_t k = 0; k < 8; ++k) parts[k] += words[i + k];
+            }
+            for (const auto part : parts) sum.fetch_add(part, std::memory_order_relaxed);
+        });
+        const double seconds = std::chrono::duration<double>(clock::now() - start).count();
+        if (round > 0 && seconds > 0.0) rates.push_back(static_cast<double>(words.size_bytes()) / seconds);
+    }
+    return median(rates);
+}
+
+namespace detail {
+
+/// Multiply-adds per second of a kernel that does them in registers; the best of `rounds`, as anything else disturbs only.
+template <class Sink>
+[[nodiscard]] inline double register_peak(std::uint64_t (*kernel)(std::size_t, Sink*), thread_pool& pool, unsigned rounds) {
+    using clock = std::chrono::steady_clock;
+    constexpr std::size_t per_piece = 2000;
+    const std::size_t pieces = 64 * std::size_t{pool.used()};
+    std::atomic<Sink> kept{};
+    double best = 0.0;
+    for (unsigned round = 0; round <= rounds; ++round) {
+        std::atomic<std::uint64_t> done{0};
+        const auto start = clock::now();
+        pool.for_chunks(pieces, 1, [&](std::size_t begin, std::size_t end, unsigned) {
+            for (std::size_t i = begin; i < end; ++i) {
+                Sink sink{};
+                done.fetch_add(kernel(per_piece, &sink), std::memory_order_relaxed);
+                kept.store(sink, std::memory_order_relaxed);
+            }
+        });
+        const double seconds = std::chrono::duration<double>(clock::now() - start).count();
+        if (round > 0 && seconds > 0.0) best = std::max(best, static_cast<double>(done.load()) / seconds);
+    }
+    return best;
+}
+
+}  // namespace detail
+
+/// Multiply-adds per second of 8-bit codes that the pool's threads do in registers with the target in use. No product of
+/// quantised weights can be faster. Two operations are one multiply-add. Allocates nothing.
+[[nodiscard]] inline double integer_peak(thread_pool& pool, unsigned rounds = 5) {
+    return detail::register_peak(detail::kernels().integer_peak, pool, rounds);
+}
+
+/// The same for fused multiply-adds of floats.
+[[nodiscard]] inline double float_peak(thread_pool& pool, unsigned rounds = 5) {
+    return detail::register_peak(detail::kernels().float_peak, pool, rounds);
+}
 
 }  // namespace COLIBRI_SIMD_ABI
 }  // namespace colibri::simd
@@ -10348,13 +11132,13 @@ inline constexpr std::array kv_types = {kv_type::f32, kv_type::f16, kv_type::bf1
 
 namespace colibri {
 
-/// Keys of positions that lie in one aligned span are contiguous in the cache; attention works span by span.
+/// Positions that lie in one aligned span are contiguous in the cache; attention works span by span.
 inline constexpr std::uint32_t kv_span = simd::attention_span;
 
 /// Shape of a cache.
 struct kv_shape {
     struct layer {
-        std::uint32_t kept = 0;  ///< positions held per sequence; fewer than the context only with a window
+        std::uint32_t kept = 0;  ///< positions held per sequence; fewer than the context only with a window, then whole spans
         std::uint32_t window = 0;  ///< positions that attention looks back, itself included; 0: all
     };
     std::vector<layer> layers;
@@ -10372,14 +11156,15 @@ struct kv_shape {
     return static_cast<std::uint32_t>(std::min<std::uint64_t>(context, needed));
 }
 
-/// Bytes of the cache: sum over layers and sequences of kept positions x kv heads x (key row bytes + value row bytes).
+/// Bytes of the cache: sum over layers and sequences of kept positions, in whole panels of keys, x kv heads x (key row bytes +
+/// value row bytes).
 [[nodiscard]] inline std::uint64_t kv_bytes(const kv_shape& shape, kv_type k, kv_type v) noexcept {
     std::uint64_t positions = 0;
-    for (const auto& layer : shape.layers) positions += layer.kept;
+    for (const auto& layer : shape.layers) positions += round_up<std::uint64_t>(layer.kept, simd::key_lanes);
     return positions * shape.sequences * shape.kv_heads * (row_bytes_of(k, shape.head_k) + row_bytes_of(v, shape.head_v));
 }
 
-/// Rows of one head over consecutive positions.
+/// Panels of keys (see simd::store_key) and rows of values of one head over consecutive positions.
 struct kv_rows {
     const std::byte* keys = nullptr;
     const std::byte* values = nullptr;
@@ -10401,7 +11186,8 @@ public:
     virtual void store(std::uint32_t layer, std::uint32_t sequence, std::uint32_t position, const float* keys,
                        const float* values) noexcept = 0;
 
-    /// Rows of `head` from `position` on; contiguous up to the end of the aligned span that `position` lies in.
+    /// Keys and values of `head` from `position` on, a multiple of simd::key_lanes; contiguous up to the end of the aligned span
+    /// that `position` lies in.
     [[nodiscard]] virtual kv_rows rows(std::uint32_t layer, std::uint32_t sequence, std::uint32_t head,
                                        std::uint32_t position) const noexcept = 0;
 
@@ -10463,8 +11249,8 @@ private:
     std::vector<state> states_;
 };
 
-/// A cache of keys in format K and values in format V (quant::f32, f16, bf16, q8_0 or q4_0). Rows of one head lie one behind
-/// the other by position; a window layer is a ring of `kept` positions.
+/// A cache of keys in format K and values in format V (quant::f32, f16, bf16, q8_0 or q4_0). Values of one head lie one behind
+/// the other by position, keys in panels of 16 positions; a window layer is a ring of `kept` positions.
 template <quant::block_format K, quant::block_format V>
 class kv_cache final : public kv_store {
 public:
@@ -10481,7 +11267,8 @@ public:
         std::uint64_t key_rows = 0;
         for (const auto& layer : shape.layers) {
             cache->first_row_.push_back(key_rows);
-            const auto per_sequence = checked_mul<std::uint64_t>(layer.kept, shape.kv_heads);
+            cache->kept_.push_back(round_up<std::uint64_t>(layer.kept, simd::key_lanes));
+            const auto per_sequence = checked_mul<std::uint64_t>(cache->kept_.back(), shape.kv_heads);
             const auto all = per_sequence ? checked_mul<std::uint64_t>(*per_sequence, shape.sequences) : std::nullopt;
             const auto sum = all ? checked_add(key_rows, *all) : std::nullopt;
             if (!sum || *sum > (std::uint64_t{1} << 46)) {
@@ -10505,8 +11292,9 @@ public:
                const float* values) noexcept override {
         for (std::uint32_t head = 0; head < shape().kv_heads; ++head) {
             const std::uint64_t row = row_of(layer, sequence, head, position);
-            simd::store_row(dtype_of(k_), keys + std::size_t{head} * shape().head_k, keys_.data() + row * key_row_bytes(),
-                            shape().head_k);
+            const std::size_t lane = row % simd::key_lanes;
+            simd::store_key(dtype_of(k_), keys + std::size_t{head} * shape().head_k, keys_.data() + (row - lane) * key_row_bytes(),
+                            lane, shape().head_k);
             simd::store_row(dtype_of(v_), values + std::size_t{head} * shape().head_v, values_.data() + row * value_row_bytes(),
                             shape().head_v);
         }
@@ -10527,9 +11315,9 @@ public:
             for (std::uint32_t head = 0; head < shape().kv_heads; ++head) {
                 const std::uint64_t source = row_of(layer, from, head, 0);
                 const std::uint64_t target = row_of(layer, to, head, 0);
-                const std::uint32_t kept = shape().layers[layer].kept;
+                const std::uint64_t kept = kept_[layer];
                 const std::size_t used = highest(from) > kept ? kept : count;  // a ring that has turned is copied whole
-                std::copy_n(keys_.data() + source * key_row_bytes(), used * key_row_bytes(),
+                std::copy_n(keys_.data() + source * key_row_bytes(), round_up(used, simd::key_lanes) * key_row_bytes(),
                             keys_.data() + target * key_row_bytes());
                 std::copy_n(values_.data() + source * value_row_bytes(), used * value_row_bytes(),
                             values_.data() + target * value_row_bytes());
@@ -10546,13 +11334,14 @@ private:
 
     [[nodiscard]] std::uint64_t row_of(std::uint32_t layer, std::uint32_t sequence, std::uint32_t head,
                                        std::uint32_t position) const noexcept {
-        const std::uint64_t kept = shape().layers[layer].kept;
+        const std::uint64_t kept = kept_[layer];
         return first_row_[layer] + (std::uint64_t{sequence} * shape().kv_heads + head) * kept + position % kept;
     }
 
     kv_type k_;
     kv_type v_;
     std::vector<std::uint64_t> first_row_;  ///< per layer, in rows
+    std::vector<std::uint64_t> kept_;       ///< per layer, whole panels
     aligned_buffer keys_;
     aligned_buffer values_;
 };
@@ -10574,6 +11363,259 @@ private:
         return with(v, [&]<class V>(std::type_identity<V>) -> made { return kv_cache<K, V>::make(shape, k, v); });
     });
 }
+
+}  // namespace colibri
+
+// ---- colibri/kv/attention.hpp
+
+// Attention of a batch of tokens over a cache, by all threads.
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+
+namespace colibri {
+
+/// Sizes that a batch_attention is made for.
+struct attention_sizes {
+    std::uint32_t heads = 0;     ///< query heads, a multiple of kv_heads
+    std::uint32_t kv_heads = 0;
+    std::uint32_t head_k = 0;    ///< elements of a query and a key
+    std::uint32_t head_v = 0;    ///< elements of a value
+    std::uint32_t context = 0;   ///< positions of a sequence at most
+    std::size_t tokens = 0;      ///< of a batch at most
+    unsigned threads = 1;
+};
+
+/// Where a token stands.
+struct token_place {
+    std::uint32_t sequence = 0;
+    std::uint32_t position = 0;
+};
+
+/// Attention of one layer.
+struct attention_job {
+    std::uint32_t layer = 0;
+    std::uint32_t window = 0;         ///< positions that a token looks back, itself included; 0: all
+    float scale = 1.0f;               ///< multiplies every dot product
+    float softcap = 0.0f;             ///< 0: off
+    const float* queries = nullptr;   ///< token t's heads at queries + t * query_stride, head_k floats each
+    std::size_t query_stride = 0;
+    float* out = nullptr;             ///< token t's heads at out + t * out_stride, head_v floats each
+    std::size_t out_stride = 0;
+};
+
+/// Cuts a batch into blocks: some tokens that follow each other in one sequence and the query heads of one key/value head, which
+/// read every key and value once for all. Where there are too few blocks for the threads, spans of positions are attended apart
+/// and merged in order afterwards. Neither changes a bit: see docs/numerics.md. One batch at a time.
+class batch_attention {
+public:
+    batch_attention() = default;
+
+    /// Errors: overflow, out_of_memory.
+    [[nodiscard]] static result<batch_attention> make(const attention_sizes& sizes) {
+        batch_attention out;
+        out.sizes_ = sizes;
+        const std::uint32_t group = sizes.heads / sizes.kv_heads;
+        out.slices_ = (group + most_rows - 1) / most_rows;
+        out.slice_heads_ = (group + out.slices_ - 1) / out.slices_;
+        out.block_tokens_ = static_cast<std::uint32_t>(std::min<std::size_t>(most_rows / out.slice_heads_, sizes.tokens));
+        const std::size_t rows = std::size_t{out.block_tokens_} * out.slice_heads_;
+        out.worker_floats_ = round_up(simd::attention_scratch_floats(rows, sizes.head_k, sizes.head_v) + rows * (sizes.head_v + 4),
+                                      std::size_t{16});
+        if (auto ok = allocate(out.scratch_, out.worker_floats_, sizes.threads); !ok) return std::move(ok).error();
+        if (sizes.threads > 1) {
+            // Enough for one token over the whole context; for several if that is little.
+            const std::uint64_t spans = sizes.context / kv_span + 2;
+            const std::uint64_t one = spans * sizes.heads * (sizes.head_v + std::uint64_t{2});
+            out.part_floats_ = static_cast<std::size_t>(
+                std::max(one, std::min(one * std::min<std::uint64_t>(8, sizes.tokens), std::uint64_t{1} << 21)));
+            if (auto ok = allocate(out.parts_, out.part_floats_, 1); !ok) return std::move(ok).error();
+        }
+        out.blocks_.reserve(sizes.tokens);
+        return out;
+    }
+
+    /// Takes the tokens of the next batch, at most sizes.tokens; those of a sequence are in order of position. No allocation.
+    void plan(std::span<const token_place> places) noexcept {
+        blocks_.clear();
+        for (std::size_t t = 0; t < places.size(); ++t) {
+            const auto& place = places[t];
+            if (!blocks_.empty()) {
+                auto& last = blocks_.back();
+                if (last.sequence == place.sequence && last.count < block_tokens_ && last.position + last.count == place.position) {
+                    ++last.count;
+                    continue;
+                }
+            }
+            blocks_.push_back({t, 1, place.sequence, place.position});
+        }
+    }
+
+    /// Attends for all tokens of the plan, whose keys and values are in the cache. No allocation.
+    void run(const attention_job& job, const kv_store& kv, thread_pool& pool) noexcept {
+        const std::size_t lanes = std::size_t{sizes_.kv_heads} * slices_;
+        const std::size_t items = blocks_.size() * lanes;
+        if (pool.size() > 1 && items < std::size_t{4} * pool.size() && run_apart(job, kv, pool, lanes)) return;
+        pool.for_chunks(items, 1, [&](std::size_t begin, std::size_t end, unsigned worker) {
+            // The last blocks of a prompt see most: they go first.
+            for (std::size_t i = begin; i < end; ++i) {
+                attend_block(job, kv, blocks_[blocks_.size() - 1 - i / lanes], static_cast<std::uint32_t>(i % lanes), worker);
+            }
+        });
+    }
+
+    /// Bytes of scratch memory.
+    [[nodiscard]] std::uint64_t bytes() const noexcept { return scratch_.size() + parts_.size(); }
+
+private:
+    static constexpr std::uint32_t most_rows = 64;  ///< of a block: what is decoded for them stays in the second-level cache
+
+    struct block {
+        std::size_t token;       ///< first one in the batch
+        std::uint32_t count;     ///< tokens
+        std::uint32_t sequence;
+        std::uint32_t position;  ///< of the first one
+    };
+
+    /// The query rows of a block and one slice of a key/value head's query heads, token by token.
+    struct block_rows {
+        simd::attention_rows rows;
+        std::uint32_t heads;    ///< rows of one token
+        std::uint32_t kv_head;
+        const float* queries[most_rows];
+        float* out[most_rows];
+        simd::span_range ranges[most_rows];
+    };
+
+    [[nodiscard]] static result<void> allocate(aligned_buffer& to, std::size_t floats, std::size_t times) {
+        const auto all = checked_mul<std::size_t>(floats, times);
+        const auto bytes = all ? checked_mul<std::size_t>(*all, sizeof(float)) : std::nullopt;
+        if (!bytes) return error{errc::overflow, "attention over this context doesn't fit memory; use a smaller context"};
+        auto buffer = aligned_buffer::allocate(*bytes);
+        if (!buffer) return std::move(buffer).error();
+        to = *std::move(buffer);
+        return {};
+    }
+
+    [[nodiscard]] static std::uint32_t first_seen(std::uint32_t position, std::uint32_t window) noexcept {
+        return window != 0 && position + 1 > window ? position + 1 - window : 0;
+    }
+    [[nodiscard]] static std::uint32_t first_span(const block& b, std::uint32_t window) noexcept {
+        return first_seen(b.position, window) / kv_span;
+    }
+    [[nodiscard]] static std::uint32_t end_span(const block& b) noexcept { return (b.position + b.count - 1) / kv_span + 1; }
+
+    void fill_rows(block_rows& r, const attention_job& job, const block& b, std::uint32_t lane) const noexcept {
+        const std::uint32_t group = sizes_.heads / sizes_.kv_heads;
+        const std::uint32_t begin = lane % slices_ * slice_heads_;
+        r.kv_head = lane / slices_;
+        r.heads = std::min(slice_heads_, group - begin);
+        const std::size_t first = std::size_t{r.kv_head} * group + begin;
+        for (std::uint32_t t = 0; t < b.count; ++t) {
+            for (std::uint32_t h = 0; h < r.heads; ++h) {
+                r.queries[t * r.heads + h] = job.queries + (b.token + t) * job.query_stride + (first + h) * sizes_.head_k;
+                r.out[t * r.heads + h] = job.out + (b.token + t) * job.out_stride + (first + h) * sizes_.head_v;
+            }
+        }
+        r.rows = {r.queries, std::size_t{b.count} * r.heads, sizes_.head_k, sizes_.head_v, job.scale, job.softcap};
+    }
+
+    /// What the rows of a block make of one span.
+    void attend_one(block_rows& r, const attention_job& job, const kv_store& kv, const block& b, std::uint32_t span,
+                    const simd::attention_part& out, float* scratch) const noexcept {
+        const std::uint32_t start = span * kv_span;
+        for (std::uint32_t t = 0; t < b.count; ++t) {
+            const std::uint32_t first = std::max(first_seen(b.position + t, job.window), start);
+            const std::uint32_t end = std::min(b.position + t + 1, start + kv_span);
+            const auto range = first < end ? simd::span_range{first - start, end - start} : simd::span_range{};
+            std::fill_n(r.ranges + t * r.heads, r.heads, range);
+        }
+        const auto rows = kv.rows(job.layer, b.sequence, r.kv_head, start);
+        simd::attend_span(r.rows, r.ranges, {dtype_of(kv.key_type()), rows.keys, dtype_of(kv.value_type()), rows.values}, out, scratch);
+    }
+
+    /// All spans of a block one after the other.
+    void attend_block(const attention_job& job, const kv_store& kv, const block& b, std::uint32_t lane, unsigned worker) noexcept {
+        block_rows r;
+        fill_rows(r, job, b, lane);
+        float* totals = scratch_.as<float>().data() + worker * worker_floats_;
+        float* maxima = totals + 2 * r.rows.count;
+        float* values = maxima + 2 * r.rows.count;
+        float* scratch = values + r.rows.count * sizes_.head_v;
+        const simd::attention_totals out{totals, totals + r.rows.count, r.out};
+        const simd::attention_part part{maxima, maxima + r.rows.count, values};
+        simd::start_totals(r.rows, out);
+        for (std::uint32_t span = first_span(b, job.window); span < end_span(b); ++span) {
+            attend_one(r, job, kv, b, span, part, scratch);
+            simd::merge_span(r.rows, part, out);
+        }
+        simd::finish_totals(r.rows, out);
+    }
+
+    /// Every span on its own, then the merge; false if there is no room for that.
+    [[nodiscard]] bool run_apart(const attention_job& job, const kv_store& kv, thread_pool& pool, std::size_t lanes) noexcept {
+        std::size_t spans = 0;
+        std::size_t tokens = 0;
+        for (const auto& b : blocks_) {
+            spans += end_span(b) - first_span(b, job.window);
+            tokens = std::max<std::size_t>(tokens, b.count);
+        }
+        const std::size_t rows = tokens * slice_heads_;
+        const std::size_t floats = rows * (sizes_.head_v + 2);  // of one part
+        if (spans == blocks_.size() || spans * lanes > part_floats_ / floats) return false;
+        const auto part_at = [&](std::size_t i) {
+            float* p = parts_.as<float>().data() + i * floats;
+            return simd::attention_part{p, p + rows, p + 2 * rows};
+        };
+        const std::size_t chunk = std::max<std::size_t>(1, spans * lanes / (std::size_t{8} * pool.size()));
+        pool.for_chunks(spans * lanes, chunk, [&](std::size_t begin, std::size_t end, unsigned worker) {
+            float* scratch = scratch_.as<float>().data() + worker * worker_floats_;
+            block_rows r;
+            std::size_t i = 0;  // of the first span of (b, lane)
+            for (const auto& b : blocks_) {
+                const std::uint32_t first = first_span(b, job.window);
+                const std::uint32_t count = end_span(b) - first;
+                for (std::uint32_t lane = 0; lane < lanes && i < end; ++lane, i += count) {
+                    if (i + count <= begin) continue;
+                    fill_rows(r, job, b, lane);
+                    for (std::size_t at = std::max(begin, i); at < std::min(end, i + count); ++at) {
+                        attend_one(r, job, kv, b, first + static_cast<std::uint32_t>(at - i), part_at(at), scratch);
+                    }
+                }
+            }
+        });
+        pool.for_chunks(blocks_.size() * lanes, 1, [&](std::size_t begin, std::size_t end, unsigned worker) {
+            float* totals = scratch_.as<float>().data() + worker * worker_floats_;
+            block_rows r;
+            std::size_t i = 0;
+            std::size_t item = 0;
+            for (const auto& b : blocks_) {
+                const std::uint32_t count = end_span(b) - first_span(b, job.window);
+                for (std::uint32_t lane = 0; lane < lanes && item < end; ++lane, i += count, ++item) {
+                    if (item < begin) continue;
+                    fill_rows(r, job, b, lane);
+                    const simd::attention_totals out{totals, totals + r.rows.count, r.out};
+                    simd::start_totals(r.rows, out);
+                    for (std::uint32_t span = 0; span < count; ++span) simd::merge_span(r.rows, part_at(i + span), out);
+                    simd::finish_totals(r.rows, out);
+                }
+            }
+        });
+        return true;
+    }
+
+    attention_sizes sizes_;
+    std::uint32_t slices_ = 1;        ///< parts that the query heads of a key/value head are cut into
+    std::uint32_t slice_heads_ = 1;   ///< query heads of a slice
+    std::uint32_t block_tokens_ = 1;  ///< tokens of a block at most
+    std::vector<block> blocks_;
+    std::size_t worker_floats_ = 0;
+    aligned_buffer scratch_;          ///< worker_floats_ for each thread
+    std::size_t part_floats_ = 0;
+    aligned_buffer parts_;
+};
 
 }  // namespace colibri
 
@@ -15706,7 +16748,7 @@ struct load_source {
 
 /// What one thread works with.
 struct load_scratch {
-    aligned_buffer memory;
+    std::byte* memory = nullptr;  // aligned for direct reads
     std::vector<cache_range> ranges;
 };
 
@@ -15723,13 +16765,13 @@ public:
     }
 
     [[nodiscard]] result<void> run(unsigned threads) {
+        // Both ends of a piece are rounded outwards. One block for all, so that it has huge pages: the disk takes larger requests
+        // where memory is contiguous.
+        const std::size_t each = round_up(longest_ + 2 * direct_reader::alignment, direct_reader::alignment);
+        auto memory = aligned_buffer::allocate(std::max<std::size_t>(threads * each, std::size_t{4} << 20));
+        if (!memory) return std::move(memory).error();
         std::vector<load_scratch> scratch(threads);
-        for (auto& each : scratch) {
-            // Ends are rounded outwards, and the start of memory is aligned.
-            auto memory = aligned_buffer::allocate(longest_ + 4 * direct_reader::alignment);
-            if (!memory) return std::move(memory).error();
-            each.memory = *std::move(memory);
-        }
+        for (unsigned i = 0; i < threads; ++i) scratch[i].memory = memory->data() + i * each;
         try {
             thread_pool pool(threads);
             pool.for_chunks(pieces_.size(), 1, [&](std::size_t begin, std::size_t end, unsigned worker) {
@@ -15763,19 +16805,17 @@ private:
     [[nodiscard]] result<const std::byte*> read(const load_piece& piece, load_scratch& scratch) const {
         const auto& source = sources_[piece.info->part];
         constexpr std::uint64_t alignment = direct_reader::alignment;
-        const auto address = reinterpret_cast<std::uintptr_t>(scratch.memory.data());
-        std::byte* const base = scratch.memory.data() + (alignment - address % alignment) % alignment;
         const std::uint64_t first = piece.begin / alignment * alignment;
         const std::uint64_t last = std::min(source.cached->size(), round_up(piece.end, alignment));
         // A shorter stretch costs more as a read of its own than in a direct read.
         constexpr std::uint64_t least = 64 << 10;
         source.cache.split(first, last, least, scratch.ranges);
         for (const auto& range : scratch.ranges) {
-            const std::span<std::byte> to(base + (range.begin - first), static_cast<std::size_t>(range.end - range.begin));
+            const std::span<std::byte> to(scratch.memory + (range.begin - first), static_cast<std::size_t>(range.end - range.begin));
             auto ok = range.cached ? source.cached->read_at(range.begin, to) : source.direct->read_at(range.begin, to);
             if (!ok) return std::move(ok).error();
         }
-        return static_cast<const std::byte*>(base + (piece.begin - first));
+        return static_cast<const std::byte*>(scratch.memory + (piece.begin - first));
     }
 
     void place(const load_piece& piece, const std::byte* bytes) const noexcept {
@@ -15819,7 +16859,7 @@ private:
 /// from there; the rest past it, so that no second copy stays in memory.
 /// Errors: io, not_found, truncated (a file has become shorter), out_of_memory, canceled; in reading, with tensor and offset.
 [[nodiscard]] inline result<void> load_tensors(const gguf::file& file, const resident_plan& plan, std::byte* target,
-                                               unsigned threads, const load_options& options) {
+                                               const load_options& options) {
     std::vector<detail::load_source> sources;
     for (const auto& part : file.parts()) {
         auto source = detail::load_source::open(part);
@@ -15827,7 +16867,9 @@ private:
         sources.push_back(*std::move(source));
     }
     const auto pieces = detail::load_pieces(file, plan);
-    auto done = detail::loader(sources, pieces, target, options).run(std::max(1u, threads));
+    // A thread reads and packs by turns; with two for each core the disk has something to do while others pack.
+    const unsigned threads = options.threads != 0 ? options.threads : std::clamp(2 * cpu_count(), 4u, 64u);
+    auto done = detail::loader(sources, pieces, target, options).run(threads);
     // The kernel reads ahead at the end of what is cached.
     for (const auto& source : sources) source.cache.drop_others(source.path);
     return done;
@@ -15838,7 +16880,6 @@ private:
 // ---- colibri/weights/resident_store.hpp
 
 // Weights in memory of our own: quantised matrices as panels, the rest as in the file.
-#include <algorithm>
 #include <memory>
 #include <span>
 #include <string>
@@ -15864,8 +16905,7 @@ public:
         auto memory = aligned_buffer::allocate(plan->bytes);
         if (!memory) return std::move(memory).error();
         out->memory_ = *std::move(memory);
-        const unsigned threads = options.threads != 0 ? options.threads : std::max(least_threads, cpu_count());
-        if (auto ok = load_tensors(file, *plan, out->memory_.data(), threads, options); !ok) return std::move(ok).error();
+        if (auto ok = load_tensors(file, *plan, out->memory_.data(), options); !ok) return std::move(ok).error();
         for (const auto& group : groups) {
             std::vector<tensor_ref> refs;
             for (const auto id : group.tensors) {
@@ -15897,9 +16937,6 @@ protected:
     void release(group_id) noexcept override {}
 
 private:
-    /// Threads read and pack by turns; with more of them than cores the disk has something to do while others pack.
-    static constexpr unsigned least_threads = 4;
-
     resident_store() = default;
 
     [[nodiscard]] static result<void> check_memory(std::uint64_t needed, bool lock) {
@@ -15956,7 +16993,12 @@ struct store_options {
         how = choose_holding(plan->bytes, options.others, read_memory_limits().free());
     }
     if (how == holding::mapped) return file_store::open(file, groups, options.lock, notes);
-    return resident_store::open(file, groups, options.lock, notes, options.loading);
+    auto opened = resident_store::open(file, groups, options.lock, notes, options.loading);
+    // What is free can be gone a moment later, or be forbidden to this process.
+    if (!opened && opened.error().code == errc::out_of_memory && options.how == holding::automatic) {
+        return file_store::open(file, groups, options.lock, notes);
+    }
+    return opened;
 }
 
 }  // namespace colibri::weights
@@ -16822,6 +17864,7 @@ inline std::string model::title() const {
 // The memory that layers work in, allocated once for the largest batch.
 #include <algorithm>
 #include <cstdint>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -16833,9 +17876,9 @@ class layer_scratch {
 public:
     layer_scratch() = default;
 
-    /// Room for `tokens` tokens and `threads` workers. Errors: overflow, out_of_memory.
+    /// Room for `tokens` tokens, `context` positions and `threads` workers. Errors: overflow, out_of_memory.
     [[nodiscard]] static result<layer_scratch> make(const hparams& h, const decoder_config& config, std::size_t tokens,
-                                                    unsigned threads) {
+                                                    std::uint32_t context, unsigned threads) {
         layer_scratch s;
         s.widths_[residual_part] = h.hidden;
         s.widths_[normed_part] = h.hidden;
@@ -16873,12 +17916,10 @@ public:
             s.columns.reserve(tokens);
             s.column_weights.reserve(tokens);
         }
-        s.positions_.resize(tokens);
-        s.sequences_.resize(tokens);
-        s.span_floats_ = simd::attention_scratch_floats(h.heads / h.kv_heads, h.head_v);
-        auto spans = aligned_buffer::allocate(s.span_floats_ * threads * sizeof(float));
-        if (!spans) return std::move(spans).error();
-        s.spans_ = *std::move(spans);
+        s.places_.resize(tokens);
+        auto attention = batch_attention::make({h.heads, h.kv_heads, h.head_k, h.head_v, context, tokens, threads});
+        if (!attention) return std::move(attention).error();
+        s.attention = *std::move(attention);
         return s;
     }
 
@@ -16898,34 +17939,32 @@ public:
     [[nodiscard]] std::size_t value_width() const noexcept { return widths_[value_part]; }
     [[nodiscard]] std::size_t attended_width() const noexcept { return widths_[attended_part]; }
 
-    /// Scratch of simd::attention_state for one worker.
-    [[nodiscard]] float* span_scratch(unsigned worker) noexcept { return spans_.as<float>().data() + worker * span_floats_; }
+    void set_token(std::size_t t, std::uint32_t position, std::uint32_t sequence) noexcept { places_[t] = {sequence, position}; }
+    [[nodiscard]] std::uint32_t position(std::size_t t) const noexcept { return places_[t].position; }
+    [[nodiscard]] std::uint32_t sequence(std::size_t t) const noexcept { return places_[t].sequence; }
 
-    void set_token(std::size_t t, std::uint32_t position, std::uint32_t sequence) noexcept {
-        positions_[t] = position;
-        sequences_[t] = sequence;
-    }
-    [[nodiscard]] std::uint32_t position(std::size_t t) const noexcept { return positions_[t]; }
-    [[nodiscard]] std::uint32_t sequence(std::size_t t) const noexcept { return sequences_[t]; }
+    /// Lets `attention` take the first `tokens` tokens.
+    void plan_attention(std::size_t tokens) noexcept { attention.plan(std::span(places_).first(tokens)); }
 
     /// Cosines and sines of the first `tokens` tokens' positions.
     void fill_rope(const rope_frequencies& global, const rope_frequencies& local, std::size_t tokens) noexcept {
         for (std::size_t t = 0; t < tokens; ++t) {
             float* table = row(rope_part, t);
-            fill_rope_row(global, positions_[t], table, table + pairs_);
-            if (has_local_) fill_rope_row(local, positions_[t], table + 2 * pairs_, table + 3 * pairs_);
+            fill_rope_row(global, position(t), table, table + pairs_);
+            if (has_local_) fill_rope_row(local, position(t), table + 2 * pairs_, table + 3 * pairs_);
         }
     }
     [[nodiscard]] const float* cosine(std::size_t t, bool local) noexcept { return row(rope_part, t) + (local ? 2 * pairs_ : 0); }
     [[nodiscard]] const float* sine(std::size_t t, bool local) noexcept { return cosine(t, local) + pairs_; }
 
     [[nodiscard]] std::uint64_t bytes() const noexcept {
-        std::uint64_t sum = spans_.size() + input.bytes() + inner.bytes();
+        std::uint64_t sum = attention.bytes() + input.bytes() + inner.bytes();
         for (const auto& floats : parts_) sum += floats.size();
         return sum;
     }
 
     simd::activations input;  ///< what the next products are taken of
+    batch_attention attention;
     simd::activations inner;  ///< the inner vectors of one expert
     std::vector<std::uint32_t> chosen;   ///< experts of each token, `experts_used` a token
     std::vector<float> weights;          ///< their weights
@@ -16942,12 +17981,9 @@ private:
 
     std::size_t widths_[part_count] = {};
     aligned_buffer parts_[part_count];
-    aligned_buffer spans_;
-    std::size_t span_floats_ = 0;
     std::size_t pairs_ = 0;
     bool has_local_ = false;
-    std::vector<std::uint32_t> positions_;
-    std::vector<std::uint32_t> sequences_;
+    std::vector<token_place> places_;
 };
 
 /// gate = f(gate) * up, element by element.
@@ -17063,14 +18099,20 @@ public:
             {(*lease)[attention_slots::v], s_.values(0), s_.value_width()},
         };
         simd::products(jobs, s_.input, pool_);
-        pool_.for_chunks(tokens_, 1, [&](std::size_t begin, std::size_t end, unsigned) {
+        // Tokens side by side write to the same panels of keys: a thread takes several of a long prompt.
+        pool_.for_chunks(tokens_, tokens_ < 64 ? 1 : 16, [&](std::size_t begin, std::size_t end, unsigned) {
             for (std::size_t t = begin; t < end; ++t) prepare_token(layer, t);
         });
-        pool_.for_chunks(tokens_ * h_.kv_heads, 1, [&](std::size_t begin, std::size_t end, unsigned worker) {
-            for (std::size_t i = begin; i < end; ++i) {
-                attend(layer, i / h_.kv_heads, static_cast<std::uint32_t>(i % h_.kv_heads), worker);
-            }
-        });
+        attention_job job;
+        job.layer = layer;
+        job.window = model_.config().layers[layer].window;
+        job.scale = model_.config().attention_scale;
+        job.softcap = h_.attention_softcap;
+        job.queries = s_.queries(0);
+        job.query_stride = s_.query_width();
+        job.out = s_.attended(0);
+        job.out_stride = s_.attended_width();
+        s_.attention.run(job, kv_, pool_);
         s_.input.assign(s_.attended(0), tokens_, s_.attended_width(), s_.attended_width());
         simd::product((*lease)[attention_slots::output], s_.input, s_.normed(0), h_.hidden, pool_);
         add_to_residual(v.output_bias, v.post_attention_norm);
@@ -17154,30 +18196,6 @@ private:
         kv_.store(layer, s_.sequence(t), s_.position(t), k, s_.values(t));
     }
 
-    /// Attention of the query heads that share one key/value head, for one token, span by span in order of position.
-    void attend(std::uint32_t layer, std::size_t t, std::uint32_t kv_head, unsigned worker) noexcept {
-        const auto& config = model_.config().layers[layer];
-        const std::uint32_t position = s_.position(t);
-        const std::uint32_t first =
-            config.window != 0 && position + 1 > config.window ? position + 1 - config.window : 0;
-        const std::uint32_t group = h_.heads / h_.kv_heads;
-        simd::attention_query query;
-        query.queries = s_.queries(t) + std::size_t{kv_head} * group * h_.head_k;
-        query.heads = group;
-        query.head_k = h_.head_k;
-        query.head_v = h_.head_v;
-        query.scale = model_.config().attention_scale;
-        query.softcap = h_.attention_softcap;
-        simd::attention_state state(query, s_.attended(t) + std::size_t{kv_head} * group * h_.head_v, s_.span_scratch(worker));
-        for (std::uint32_t begin = first; begin <= position;) {
-            const std::uint32_t end = std::min(position + 1, (begin / kv_span + 1) * kv_span);
-            const auto rows = kv_.rows(layer, s_.sequence(t), kv_head, begin);
-            state.add_span(dtype_of(kv_.key_type()), rows.keys, dtype_of(kv_.value_type()), rows.values, end - begin);
-            begin = end;
-        }
-        state.finish();
-    }
-
     const model& model_;
     const hparams& h_;
     kv_store& kv_;
@@ -17206,7 +18224,9 @@ struct evaluator_options {
     std::uint32_t sequences = 1;
     std::uint32_t ubatch = 512;        ///< tokens evaluated in one sweep over the weights, at most
     std::uint32_t outputs = 1;         ///< tokens of one step whose logits can be asked for
-    unsigned threads = 1;
+    unsigned threads = 1;              ///< for steps of one token
+    unsigned threads_batch = 0;        ///< for steps of several; 0: as `threads`
+    unsigned processors = 0;           ///< most threads that run at once; 0: as the system says
     kv_type cache_k = kv_type::f16;
     kv_type cache_v = kv_type::f16;
 };
@@ -17270,6 +18290,8 @@ inline result<evaluator> evaluator::make(model m, const evaluator_options& optio
     out.options_ = options;
     out.options_.ubatch = std::min(options.ubatch, options.context * std::min(options.sequences, 65536u));
     out.options_.outputs = std::min(options.outputs, out.options_.ubatch);
+    if (options.threads_batch == 0) out.options_.threads_batch = options.threads;
+    const unsigned threads = std::max(options.threads, out.options_.threads_batch);
     kv_shape shape;
     shape.kv_heads = h.kv_heads;
     shape.head_k = h.head_k;
@@ -17283,11 +18305,11 @@ inline result<evaluator> evaluator::make(model m, const evaluator_options& optio
     if (!kv) return std::move(kv).error();
     out.kv_ = *std::move(kv);
     try {
-        out.pool_ = std::make_unique<thread_pool>(options.threads);
+        out.pool_ = std::make_unique<thread_pool>(threads, options.processors);
     } catch (const std::system_error&) {
-        return error{errc::invalid_argument, concat("could not start ", options.threads, " threads; ask for fewer")};
+        return error{errc::invalid_argument, concat("could not start ", threads, " threads; ask for fewer")};
     }
-    auto scratch = layer_scratch::make(h, out.model_.config(), out.options_.ubatch, options.threads);
+    auto scratch = layer_scratch::make(h, out.model_.config(), out.options_.ubatch, options.context, threads);
     if (!scratch) return std::move(scratch).error();
     out.scratch_ = *std::move(scratch);
     auto logits = aligned_buffer::allocate(std::size_t{out.options_.outputs} * h.vocabulary * sizeof(float));
@@ -17371,7 +18393,9 @@ inline result<void> evaluator::step(std::span<const batch_token> tokens) {
     if (auto ok = embed(tokens); !ok) return ok;
     for (std::uint32_t s = 0; s < options_.sequences; ++s) kv_->claim(s, next_[s]);
     for (std::size_t i = 0; i < tokens.size(); ++i) scratch_.set_token(i, tokens[i].position, tokens[i].sequence);
+    scratch_.plan_attention(tokens.size());
     scratch_.fill_rope(model_.rope(), model_.local_rope(), tokens.size());
+    pool_->use(tokens.size() == 1 ? options_.threads : options_.threads_batch);
     layer_runner run{model_, *kv_, scratch_, *pool_, tokens.size()};
     for (std::uint32_t layer = 0; layer < model_.params().layers; ++layer) {
         if (auto ok = run.attention(layer); !ok) return ok;
@@ -17383,6 +18407,132 @@ inline result<void> evaluator::step(std::span<const batch_token> tokens) {
     }
     return {};
 }
+
+}  // namespace colibri
+
+// ---- colibri/model/roofline.hpp
+
+// The least time that a model's work can take on a machine of which bandwidth and arithmetic are known.
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+
+
+namespace colibri {
+
+/// What a machine can do at best, per second (see simd/machine.hpp for how to measure it).
+struct machine_limits {
+    double bandwidth = 0.0;     ///< bytes read
+    double integer_peak = 0.0;  ///< multiply-adds of 8-bit codes
+    double float_peak = 0.0;    ///< multiply-adds of floats
+};
+
+/// Work that can't be avoided.
+struct work {
+    double bytes = 0.0;           ///< of weights and of the KV cache, read once in each sweep
+    double integer_madds = 0.0;   ///< multiply-adds with quantised weights
+    double float_madds = 0.0;     ///< multiply-adds with float weights and of attention
+    double seconds = 0.0;         ///< the least time, sweep by sweep: reading or computing, whichever takes longer
+
+    work& operator+=(const work& other) noexcept {
+        bytes += other.bytes;
+        integer_madds += other.integer_madds;
+        float_madds += other.float_madds;
+        seconds += other.seconds;
+        return *this;
+    }
+};
+
+/// Counts the work of a model's sweeps. Activations, norms and writing the cache aren't counted, nor are rows of the embedding:
+/// the limit is a little better than what any program could reach. Thread-safe; allocates nothing.
+class roofline {
+public:
+    roofline(const model& m, kv_type cache_k, kv_type cache_v, const machine_limits& machine) : model_(m), machine_(machine) {
+        const auto& h = m.params();
+        const auto& tensors = m.tensors();
+        for (weights::group_id id = 0; id < tensors.groups.size(); ++id) {
+            if (id == tensors.embedding) continue;
+            const auto& group = tensors.groups[id];
+            auto& sum = id == tensors.head ? head_ : group.how == weights::access::experts ? experts_ : dense_;
+            for (const auto tensor : group.tensors) add(sum, m.file().tensors()[tensor]);
+        }
+        head_rows_ = h.kv_heads * (static_cast<double>(row_bytes_of(cache_k, h.head_k)) +
+                                   static_cast<double>(row_bytes_of(cache_v, h.head_v)));
+        head_madds_ = static_cast<double>(h.heads) * (h.head_k + h.head_v);
+    }
+
+    /// One sweep over `tokens` tokens in each of `sequences` sequences that have `past` tokens before them, with the logits of
+    /// `outputs` tokens.
+    [[nodiscard]] work sweep(std::uint32_t tokens, std::uint32_t past, std::uint32_t sequences, std::uint32_t outputs) const noexcept {
+        const double n = static_cast<double>(tokens) * sequences;
+        work w;
+        add_weights(w, dense_, 1.0, n);
+        if (outputs != 0) add_weights(w, head_, 1.0, outputs);
+        const auto& h = model_.params();
+        if (h.experts != 0) {
+            // Tokens that choose by chance reach this share of all experts.
+            const double share = static_cast<double>(h.experts_used) / h.experts;
+            add_weights(w, experts_, 1.0 - std::pow(1.0 - share, n), n * share);
+        }
+        for (const auto& layer : model_.config().layers) {
+            const double window = layer.window == 0 ? 4294967296.0 : layer.window;
+            double seen = 0.0;  // positions that the tokens of a sequence attend to
+            for (std::uint32_t t = 0; t < tokens; ++t) seen += std::min(window, static_cast<double>(past) + t + 1);
+            const double held = std::min(static_cast<double>(past) + tokens, window + tokens - 1);
+            w.bytes += held * sequences * head_rows_;
+            w.float_madds += seen * sequences * head_madds_;
+        }
+        const double reading = w.bytes / machine_.bandwidth;
+        w.seconds = std::max(reading, w.integer_madds / machine_.integer_peak + w.float_madds / machine_.float_peak);
+        return w;
+    }
+
+    /// A prompt of `tokens` tokens behind `past` others in ubatches; logits of the last token only.
+    [[nodiscard]] work prompt(std::uint32_t tokens, std::uint32_t past, std::uint32_t ubatch) const noexcept {
+        work sum;
+        for (std::uint32_t done = 0; done < tokens;) {
+            const std::uint32_t n = std::min(ubatch, tokens - done);
+            sum += sweep(n, past + done, 1, done + n == tokens ? 1 : 0);
+            done += n;
+        }
+        return sum;
+    }
+
+    /// `tokens` tokens, one after the other, in each of `sequences` sequences at once.
+    [[nodiscard]] work decode(std::uint32_t tokens, std::uint32_t past, std::uint32_t sequences = 1) const noexcept {
+        work sum;
+        for (std::uint32_t t = 0; t < tokens; ++t) sum += sweep(1, past + t, sequences, sequences);
+        return sum;
+    }
+
+    /// Bytes that one decoded token reads in an empty context.
+    [[nodiscard]] double bytes_per_token() const noexcept { return sweep(1, 0, 1, 1).bytes; }
+
+private:
+    struct matrices {
+        double bytes = 0.0;
+        double integer_weights = 0.0;
+        double float_weights = 0.0;
+    };
+
+    static void add(matrices& sum, const gguf::tensor_info& tensor) noexcept {
+        const bool is_float = tensor.type == dtype::f32 || tensor.type == dtype::f16 || tensor.type == dtype::bf16;
+        (is_float ? sum.float_weights : sum.integer_weights) += static_cast<double>(tensor.elements());
+        sum.bytes += static_cast<double>(tensor.bytes);
+    }
+
+    static void add_weights(work& w, const matrices& m, double read, double uses) noexcept {
+        w.bytes += m.bytes * read;
+        w.integer_madds += m.integer_weights * uses;
+        w.float_madds += m.float_weights * uses;
+    }
+
+    model model_;
+    machine_limits machine_;
+    matrices dense_, head_, experts_;
+    double head_rows_ = 0.0;   ///< bytes of one position in one layer's cache
+    double head_madds_ = 0.0;  ///< multiply-adds of one token with one position in one layer
+};
 
 }  // namespace colibri
 
@@ -19609,43 +20759,6 @@ inline result<token_id> sampler::next(std::span<const float> logits) {
 
 }  // namespace colibri::sampling
 
-// ---- colibri/session/piece_iterator.hpp
-
-// Makes an input range of anything that gives pieces of text one by one.
-#include <cstddef>
-#include <iterator>
-#include <string_view>
-
-namespace colibri {
-
-/// Iterates over `source.next()`, a result<std::optional<std::string_view>>, until it gives nothing. Each piece is valid until the
-/// next. Advancing throws `exception` on an error. The source outlives it.
-template <class Source>
-class piece_iterator {
-public:
-    using value_type = std::string_view;
-    using difference_type = std::ptrdiff_t;
-    using iterator_concept = std::input_iterator_tag;
-
-    piece_iterator() = default;
-    explicit piece_iterator(Source* from) : from_(from) { ++*this; }
-    [[nodiscard]] std::string_view operator*() const noexcept { return piece_; }
-    piece_iterator& operator++() {
-        const auto got = from_->next().value();
-        if (got) piece_ = *got;
-        else from_ = nullptr;
-        return *this;
-    }
-    void operator++(int) { ++*this; }
-    [[nodiscard]] bool operator==(std::default_sentinel_t) const noexcept { return from_ == nullptr; }
-
-private:
-    Source* from_ = nullptr;
-    std::string_view piece_;
-};
-
-}  // namespace colibri
-
 // ---- colibri/session/session_plan.hpp
 
 // Sizes of a session when the caller leaves them open.
@@ -19665,7 +20778,8 @@ struct session_options {
     std::uint32_t batch = 2048;   ///< tokens handed over at once; nothing larger is evaluated in one go
     std::uint32_t ubatch = 512;   ///< tokens evaluated in one sweep over the weights
     std::uint32_t outputs = 0;    ///< tokens of one step whose logits can be asked for; 0: one per sequence
-    unsigned threads = 0;         ///< 0: the physical cores that this process may use
+    unsigned threads = 0;         ///< for one token; 0: the (performance) cores that this process may use
+    unsigned threads_batch = 0;   ///< for several; 0: as `threads` if that is given, else the cores of every kind
     kv_type cache_k = kv_type::f16;
     kv_type cache_v = kv_type::f16;
 };
@@ -19709,7 +20823,12 @@ inline constexpr std::uint32_t smallest_default_context = 512;
     auto& e = plan.evaluation;
     e.sequences = options.sequences;
     e.ubatch = std::min(options.ubatch, options.batch);
-    e.threads = options.threads != 0 ? options.threads : cpu_count();
+    const auto cpus = read_cpu_limits();
+    e.threads = options.threads != 0 ? options.threads : cpus.threads();
+    e.threads_batch = options.threads_batch != 0 ? options.threads_batch
+                      : options.threads != 0     ? options.threads
+                                                 : cpus.batch_threads();
+    e.processors = cpus.most_threads();
     e.cache_k = options.cache_k;
     e.cache_v = options.cache_v;
     e.outputs = options.outputs != 0 ? options.outputs : options.sequences;
@@ -19732,7 +20851,12 @@ inline constexpr std::uint32_t smallest_default_context = 512;
         plan.notes.push_back(concat("context ", e.context, " is beyond the ", trained,
                                     " tokens that the model was trained for; answers may degrade there"));
     }
-    if (e.threads > 1024) return error{errc::invalid_argument, concat(e.threads, " threads; at most 1024 are possible")};
+    if (const unsigned most = std::max(e.threads, e.threads_batch); most > thread_pool::max_threads) {
+        return error{errc::invalid_argument, concat(most, " threads; at most ", thread_pool::max_threads, " are possible")};
+    } else if (most > e.processors) {
+        plan.notes.push_back(concat(most, " threads were asked for and ", e.processors,
+                                    e.processors == 1 ? " processor" : " processors", " can be used, so no more than that run at once"));
+    }
     return plan;
 }
 
@@ -19910,6 +21034,131 @@ inline result<void> session::advance(std::span<const next_token> tokens) {
     for (const auto& next : tokens) tokens_[next.sequence].push_back(next.token);
     return {};
 }
+
+}  // namespace colibri
+
+// ---- colibri/session/benchmark.hpp
+
+// Times a session's prompts and answers, repeatably: the tokens are the same each time, nothing is sampled.
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+
+namespace colibri {
+
+/// What is timed: a prompt, then tokens one after the other, both behind a context that is there already. In a session with
+/// several sequences each gets its own prompt, one after the other, and tokens are decoded for all of them at once.
+struct benchmark_case {
+    std::uint32_t prompt = 0;    ///< tokens of the prompt; 0: none is timed
+    std::uint32_t generate = 0;  ///< tokens decoded; 0: none
+    std::uint32_t depth = 0;     ///< tokens in the context before, which aren't timed
+
+    /// Tokens of context that it needs, at least 1.
+    [[nodiscard]] std::uint64_t context() const noexcept {
+        return std::max<std::uint64_t>(1, std::uint64_t{prompt} + generate + depth);
+    }
+};
+
+namespace detail {
+
+/// The token at a position of a sequence: spread over the vocabulary, the same in every run.
+[[nodiscard]] inline text::token_id benchmark_token(std::uint32_t sequence, std::uint32_t position, std::uint32_t vocabulary) noexcept {
+    return static_cast<text::token_id>((std::uint64_t{position} * 7919 + std::uint64_t{sequence} * 104729 + 13) % vocabulary);
+}
+
+}  // namespace detail
+
+/// Runs one case once and returns the seconds it took. `cancel` is asked before each ubatch and each token.
+/// Errors: those of session::prompt and advance; canceled.
+[[nodiscard]] inline result<double> run_benchmark(session& s, const benchmark_case& what, const cancel_flag* cancel = nullptr) {
+    const std::uint32_t vocabulary = s.source().params().vocabulary;
+    const std::uint32_t sequences = s.options().sequences;
+    std::vector<std::vector<text::token_id>> texts(sequences);
+    for (std::uint32_t i = 0; i < sequences; ++i) {
+        for (std::uint32_t t = 0; t < what.depth + what.prompt; ++t) texts[i].push_back(detail::benchmark_token(i, t, vocabulary));
+    }
+    const auto front = [&](std::uint32_t i, std::uint32_t count) { return std::span(texts[i]).first(count); };
+    for (std::uint32_t i = 0; i < sequences; ++i) {
+        if (what.depth == 0) s.clear(i);
+        else if (auto ok = s.prompt(front(i, what.depth), i, {}, cancel); !ok) return std::move(ok).error();
+    }
+    std::vector<session::next_token> next(sequences);
+    const auto start = session::clock::now();
+    for (std::uint32_t i = 0; i < sequences && what.prompt != 0; ++i) {
+        if (auto ok = s.prompt(front(i, what.depth + what.prompt), i, {}, cancel); !ok) return std::move(ok).error();
+    }
+    for (std::uint32_t t = 0; t < what.generate; ++t) {
+        if (cancel != nullptr && cancel->requested()) return error{errc::canceled, "the measurement was interrupted"};
+        for (std::uint32_t i = 0; i < sequences; ++i) {
+            next[i] = {i, detail::benchmark_token(i, what.depth + what.prompt + t, vocabulary)};
+        }
+        if (auto ok = s.advance(next); !ok) return std::move(ok).error();
+    }
+    return std::chrono::duration<double>(session::clock::now() - start).count();
+}
+
+/// The least that the same case takes by the machine's limits, of its threads for one token and for several.
+[[nodiscard]] inline work least_work(const session& s, const benchmark_case& what, const machine_limits& one,
+                                     const machine_limits& several) {
+    const auto& o = s.options();
+    const roofline prompts(s.source(), o.cache_k, o.cache_v, several);
+    const roofline tokens(s.source(), o.cache_k, o.cache_v, o.sequences == 1 ? one : several);
+    work sum;
+    for (std::uint32_t i = 0; i < o.sequences && what.prompt != 0; ++i) sum += prompts.prompt(what.prompt, what.depth, o.ubatch);
+    sum += tokens.decode(what.generate, what.depth + what.prompt, o.sequences);
+    return sum;
+}
+
+/// The fewest threads whose speed is within 5 % of the best of a sweep; `threads` and `speeds` belong together. 0 of none.
+[[nodiscard]] inline unsigned knee(std::span<const unsigned> threads, std::span<const double> speeds) noexcept {
+    double best = 0.0;
+    for (const double speed : speeds) best = std::max(best, speed);
+    unsigned fewest = 0;
+    for (std::size_t i = 0; i < threads.size() && i < speeds.size(); ++i) {
+        if (speeds[i] >= 0.95 * best && (fewest == 0 || threads[i] < fewest)) fewest = threads[i];
+    }
+    return fewest;
+}
+
+}  // namespace colibri
+
+// ---- colibri/session/piece_iterator.hpp
+
+// Makes an input range of anything that gives pieces of text one by one.
+#include <cstddef>
+#include <iterator>
+#include <string_view>
+
+namespace colibri {
+
+/// Iterates over `source.next()`, a result<std::optional<std::string_view>>, until it gives nothing. Each piece is valid until the
+/// next. Advancing throws `exception` on an error. The source outlives it.
+template <class Source>
+class piece_iterator {
+public:
+    using value_type = std::string_view;
+    using difference_type = std::ptrdiff_t;
+    using iterator_concept = std::input_iterator_tag;
+
+    piece_iterator() = default;
+    explicit piece_iterator(Source* from) : from_(from) { ++*this; }
+    [[nodiscard]] std::string_view operator*() const noexcept { return piece_; }
+    piece_iterator& operator++() {
+        const auto got = from_->next().value();
+        if (got) piece_ = *got;
+        else from_ = nullptr;
+        return *this;
+    }
+    void operator++(int) { ++*this; }
+    [[nodiscard]] bool operator==(std::default_sentinel_t) const noexcept { return from_ == nullptr; }
+
+private:
+    Source* from_ = nullptr;
+    std::string_view piece_;
+};
 
 }  // namespace colibri
 
@@ -28065,6 +29314,7 @@ struct chat_options {
     std::uint32_t batch = 2048;
     std::uint32_t ubatch = 512;
     unsigned threads = 0;
+    unsigned threads_batch = 0;
     kv_type cache_k = kv_type::f16;
     kv_type cache_v = kv_type::f16;
     std::string system = {};               ///< system message; empty: none
@@ -28236,6 +29486,7 @@ inline result<chat> chat::open(model m, const chat_options& options) {
     wanted.batch = options.batch;
     wanted.ubatch = options.ubatch;
     wanted.threads = options.threads;
+    wanted.threads_batch = options.threads_batch;
     wanted.cache_k = options.cache_k;
     wanted.cache_v = options.cache_v;
     auto sampler = make_sampler(m, options.sampling);

@@ -22,6 +22,9 @@ constexpr command_row commands[] = {
      "show how a text is cut into tokens", "Prints each token's id and text, one a line.\n"},
     {command::inspect, "inspect", for_inspect, "inspect MODEL [OPTIONS]", "show what is in a GGUF file",
      "Lists the metadata and the tensors of a GGUF file.\n"},
+    {command::bench, "bench", for_bench, "bench MODEL [OPTIONS]", "measure speed beside the machine's limits",
+     "Times prompts and decoding, and in the same run what the machine can do at best: how fast it\n"
+     "reads memory and how fast it multiplies. Every combination of the lists is measured.\n"},
     {command::completion, "completion", 0, "completion bash|zsh|fish",
      "print a script that completes commands in a shell",
      "Prints a script for a shell's completion. For instance, in ~/.bashrc:\n"
@@ -48,7 +51,7 @@ const option_row* find_short(std::string_view name, unsigned bits) {
 
 error unknown_option(std::string_view word, unsigned bits) {
     const std::string_view name = word.substr(word.find_first_not_of('-'));
-    if (const auto* row = find_option(name); row != nullptr && (row->commands & bits) == 0) {
+    if (const auto* row = find_option(name, bits); row != nullptr && (row->commands & bits) == 0) {
         std::string takers;
         for (const auto& c : commands) {
             if ((c.bits & row->commands) == 0) continue;
@@ -91,7 +94,7 @@ private:
     result<void> long_option(std::string_view word) {
         const auto equals = word.find('=');
         const std::string_view name = word.substr(2, equals == std::string_view::npos ? equals : equals - 2);
-        const auto* row = find_option(name);
+        const auto* row = find_option(name, bits_);
         if (row == nullptr || row->name != name || (row->commands & bits_) == 0)
             return unknown_option(word.substr(0, equals), bits_);
         if (equals == std::string_view::npos) return take(*row, word);

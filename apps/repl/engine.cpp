@@ -11,6 +11,7 @@
 #include "colibri/simd/targets.hpp"
 #include "repl/files.hpp"
 #include "repl/format.hpp"
+#include "repl/source.hpp"
 
 namespace colibri::repl {
 namespace {
@@ -23,12 +24,6 @@ answer_end end_of(finish_reason reason) {
         case finish_reason::canceled: return answer_end::canceled;
         default: return answer_end::end;
     }
-}
-
-result<void> choose_target(const options& given) {
-    auto chosen = given.simd ? simd::force_target(*given.simd) : simd::force_target_from_environment();
-    if (!chosen) return error{errc::invalid_argument, chosen.error().text()};
-    return {};
 }
 
 // What --chat-template asks for: a file's text, or else a built-in template's name.
@@ -49,26 +44,11 @@ result<void> choose_template(chat_options& out, const std::string& wanted) {
     return {};
 }
 
-// What --weights, --mmap and --no-mmap together ask for.
-result<weights::holding> holding_of(const options& given) {
-    auto wanted = given.weights.value_or("auto");
-    if (given.mmap) {
-        const std::string_view same = *given.mmap ? "mapped" : "resident";
-        if (given.weights && *given.weights != same) {
-            return error{errc::invalid_argument, concat(*given.mmap ? "--mmap" : "--no-mmap", " means --weights ", same,
-                                                        ", so --weights ", *given.weights, " contradicts it; give one of them")};
-        }
-        wanted = same;
-    }
-    return wanted == "mapped"     ? weights::holding::mapped
-           : wanted == "resident" ? weights::holding::resident
-                                  : weights::holding::automatic;
-}
-
 template <class Options>
 void set_sizes(Options& out, const options& given) {
     if (given.context) out.context = static_cast<std::uint32_t>(*given.context);
     if (given.threads) out.threads = static_cast<unsigned>(*given.threads);
+    if (given.threads_batch) out.threads_batch = static_cast<unsigned>(*given.threads_batch);
     if (given.batch) out.batch = static_cast<std::uint32_t>(*given.batch);
     if (given.ubatch) out.ubatch = static_cast<std::uint32_t>(*given.ubatch);
     if (given.cache_k) out.cache_k = parse_kv_type(*given.cache_k).value_or(out.cache_k);
@@ -240,19 +220,8 @@ engine::~engine() = default;
 
 result<engine> engine::open(const options& given, engine_use use, progress_fn loading) {
     if (auto ok = choose_target(given); !ok) return std::move(ok).error();
-    model_options how;
-    const auto holding = holding_of(given);
-    if (!holding) return holding.error();
-    how.holding = *holding;
-    how.context = static_cast<std::uint32_t>(given.context.value_or(0));
-    how.loading.progress = std::move(loading);
-    how.lock = given.mlock.value_or(false);
-    auto source = model::open(given.model.value_or(""), how);
-    if (!source) {
-        auto problem = std::move(source).error();
-        if (problem.code == errc::invalid_argument) problem.code = errc::bad_value;  // not the caller's: the file's
-        return problem;
-    }
+    auto source = open_source(given, std::move(loading));
+    if (!source) return std::move(source).error();
     auto s = std::make_unique<state>(std::move(*source));
     s->given = given;
     s->system = given.system;

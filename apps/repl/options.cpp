@@ -6,6 +6,7 @@
 #include "colibri/core/escape.hpp"
 #include "colibri/core/number.hpp"
 #include "colibri/sampling/param_text.hpp"
+#include "repl/lists.hpp"
 
 namespace colibri::repl {
 namespace {
@@ -13,10 +14,13 @@ namespace {
 using o = options;
 
 constexpr unsigned both = for_chat | for_run;
-constexpr unsigned with_model = both | for_tokenize | for_inspect;
+constexpr unsigned with_engine = both | for_bench;
+constexpr unsigned with_model = with_engine | for_tokenize | for_inspect;
 constexpr unsigned prompted = both | for_tokenize;
 constexpr std::int64_t many = 0xffffffff;  // counts of tokens are 32 bits wide
 constexpr std::string_view cache_types = "f32 f16 bf16 q8_0 q4_0";
+
+constexpr std::int64_t most_threads = 1024;
 
 // The ways to write a row.
 constexpr option_row switch_row(std::string_view name, unsigned commands, option_target target, std::string_view help,
@@ -65,6 +69,30 @@ constexpr option_row sampling_row(std::string_view name, std::string_view value,
             .choices = name == "mirostat" ? "0 1 2" : "",
             .settable = true};
 }
+constexpr option_row list_row(std::string_view name, std::string_view short_name, std::optional<std::string> o::*target,
+                              std::int64_t least, std::int64_t most, std::string_view help, std::string_view default_text,
+                              std::string_view choices = {}) {
+    return {.name = name,
+            .short_name = short_name,
+            .value = "LIST",
+            .help = help,
+            .default_text = default_text,
+            .commands = for_bench,
+            .target = target,
+            .least = least,
+            .most = most,
+            .choices = choices,
+            .list = true};
+}
+constexpr option_row for_commands(unsigned commands, option_row row) {
+    row.commands = commands;
+    return row;
+}
+constexpr option_row or_auto(option_row row) {
+    row.value = "N|auto";
+    row.choices = "auto";
+    return row;
+}
 constexpr option_row settable(option_row row) {
     row.settable = true;
     return row;
@@ -74,22 +102,32 @@ constexpr option_row table[] = {
     text_row("model", "m", "FILE", with_model, &o::model, "the GGUF model (of a split one, any part)", "", "FILE"),
     number_row("ctx-size", "c", &o::context, 0, many, "tokens of context; 0: the default",
                "the model's own, at most 8192, less where memory is short"),
-    number_row("threads", "t", &o::threads, 0, 1024, "threads that compute; 0: the default",
-               "the physical cores that may be used"),
-    number_row("batch-size", "b", &o::batch, 1, many, "most tokens of a prompt handed over at once", "2048"),
+    or_auto(number_row("threads", "t", &o::threads, 0, most_threads, "threads that compute an answer; 0: auto",
+                       "auto: the physical cores that may be used, of two kinds the faster")),
+    or_auto(number_row("threads-batch", "tb", &o::threads_batch, 0, most_threads,
+                       "threads that compute a prompt; 0: auto", "as -t if that is given, else all physical cores")),
+    list_row("threads", "t", &o::thread_list, 0, most_threads,
+             "threads, as all lists here: 1,2,4 or 1-8 or 1-8+2 or 1-16*2; several make a sweep", "auto", "auto"),
+    list_row("threads-batch", "tb", &o::thread_batch_list, 0, most_threads, "threads for prompts", "as -t", "auto"),
+    for_commands(with_engine, number_row("batch-size", "b", &o::batch, 1, many,
+                                         "most tokens of a prompt handed over at once", "2048")),
     number_row("ubatch-size", "ub", &o::ubatch, 1, many,
                "most tokens of a prompt evaluated in one pass over the weights", "512"),
+    list_row("ubatch-size", "ub", &o::ubatch_list, 1, many,
+             "most tokens of a prompt evaluated in one pass over the weights", "512"),
     text_row("cache-type-k", "ctk", "TYPE", both, &o::cache_k, "format of cached keys", "f16", cache_types),
     text_row("cache-type-v", "ctv", "TYPE", both, &o::cache_v, "format of cached values", "f16", cache_types),
-    text_row("simd", "", "NAME", both, &o::simd, "instruction set to compute with, as COLIBRI_SIMD",
+    list_row("cache-type-k", "ctk", &o::cache_k_list, 0, -1, "formats of cached keys", "f16", cache_types),
+    list_row("cache-type-v", "ctv", &o::cache_v_list, 0, -1, "formats of cached values", "f16", cache_types),
+    text_row("simd", "", "NAME", with_engine, &o::simd, "instruction set to compute with, as COLIBRI_SIMD",
              "the best of this CPU", "avx512vnni avx512 avx2 sse4 baseline neon"),
-    text_row("weights", "", "HOW", both, &o::weights,
+    text_row("weights", "", "HOW", with_engine, &o::weights,
              "mapped: in the page cache, starts at once; resident: in memory of its own, fastest; auto: resident if it fits",
              "auto", "auto mapped resident"),
-    switch_row("mmap", both, &o::mmap, "the same as --weights mapped"),
-    switch_row("no-mmap", both, &o::mmap, "the same as --weights resident", "", false),
-    switch_row("mlock", both, &o::mlock, "keep the weights from being swapped out or dropped; refused where memory is too small for them", "off"),
-    switch_row("no-mlock", both, &o::mlock, "let the system decide what stays in memory", "", false),
+    switch_row("mmap", with_engine, &o::mmap, "the same as --weights mapped"),
+    switch_row("no-mmap", with_engine, &o::mmap, "the same as --weights resident", "", false),
+    switch_row("mlock", with_engine, &o::mlock, "keep the weights from being swapped out or dropped; refused where memory is too small for them", "off"),
+    switch_row("no-mlock", with_engine, &o::mlock, "let the system decide what stays in memory", "", false),
 
     text_row("prompt", "p", "TEXT", prompted, &o::prompt, "the prompt; chat: the first message"),
     text_row("file", "f", "FILE", prompted, &o::prompt_file,
@@ -145,6 +183,16 @@ constexpr option_row table[] = {
     switch_row("no-bos", for_tokenize, &o::no_bos, "no token for the beginning, whatever the model says"),
     switch_row("no-tensors", for_inspect, &o::no_tensors, "metadata only"),
 
+    list_row("prompt-tokens", "p", &o::prompt_tokens, 0, many, "tokens of a prompt to time; 0: none", "512"),
+    list_row("gen-tokens", "n", &o::gen_tokens, 0, many, "tokens to decode one by one; 0: none", "128"),
+    text_row("prompt-gen", "pg", "P,N", for_bench, &o::prompt_gen,
+             "time a prompt of P tokens and N decoded ones as one; may be repeated"),
+    list_row("depth", "d", &o::depth, 0, many, "tokens that are in the context before, not timed", "0"),
+    list_row("sequences", "np", &o::sequences, 1, 65536, "sequences decoded at once, each with its prompt", "1"),
+    for_commands(for_bench, number_row("repeat", "r", &o::repeat, 1, 100000, "how often each is timed", "5")),
+    switch_row("no-warmup", for_bench, &o::no_warmup, "don't run each once before it is timed"),
+    text_row("output", "o", "FORMAT", for_bench, &o::format, "form of the results", "md", "md csv json jsonl"),
+
     switch_row("json", for_run | for_tokenize | for_inspect, &o::json, "print JSON"),
     text_row("color", "", "WHEN", with_model, &o::color,
              "colors: auto (only in a terminal, unless NO_COLOR is set), always, never", "auto", "auto always never"),
@@ -158,15 +206,17 @@ struct group_heading {
 };
 constexpr group_heading headings[] = {{"model", "Model"},   {"prompt", "Prompt"}, {"predict", "Answer"},
                                       {"seed", "Sampling"}, {"ids", "Tokens"},    {"no-tensors", "Metadata"},
-                                      {"json", "Output"}};
+                                      {"prompt-tokens", "Measurement"}, {"json", "Output"}};
 
 error refused(std::string message) { return error{errc::invalid_argument, std::move(message)}; }
 
 result<std::int64_t> number_in(const option_row& row, std::string_view text) {
+    if (row.choices == "auto" && text == "auto") return 0;
     const auto number = parse_number<std::int64_t>(text);
     if (number && *number >= row.least && *number <= row.most) return *number;
-    const auto range =
-        row.most == many ? concat("of at least ", row.least) : concat("from ", row.least, " to ", row.most);
+    const auto range = row.most == many ? concat("of at least ", row.least)
+                                        : concat("from ", row.least, " to ", row.most,
+                                                 row.choices.empty() ? "" : concat(" or ", row.choices));
     return refused(concat("a whole number ", range, " is needed, not ", quoted(text)));
 }
 
@@ -178,6 +228,16 @@ result<bool> truth(std::string_view text) {
         if (text == no) return false;
     }
     return refused(concat("on or off is needed, not ", quoted(text)));
+}
+
+// What makes a list wrong, if anything does.
+result<void> check_list(const option_row& row, std::string_view text) {
+    if (row.most < row.least) {  // words
+        auto words = words_of(text, row.choices);
+        return words ? result<void>() : std::move(words).error();
+    }
+    auto numbers = numbers_of(text, row.least, row.most, row.choices == "auto");
+    return numbers ? result<void>() : std::move(numbers).error();
 }
 
 bool is_choice(std::string_view choices, std::string_view text) {
@@ -256,12 +316,15 @@ std::string_view group_of(const option_row& row) {
     return group;
 }
 
-const option_row* find_option(std::string_view name) {
+const option_row* find_option(std::string_view name, unsigned commands) {
     const auto same = [](char a, char b) { return a == b || (a == '-' && b == '_'); };
+    const option_row* other = nullptr;
     for (const auto& row : table) {
-        if (std::equal(row.name.begin(), row.name.end(), name.begin(), name.end(), same)) return &row;
+        if (!std::equal(row.name.begin(), row.name.end(), name.begin(), name.end(), same)) continue;
+        if ((row.commands & commands) != 0) return &row;
+        if (other == nullptr) other = &row;
     }
-    return nullptr;
+    return other;
 }
 
 result<void> set_option(options& all, const option_row& row, std::string_view text) {
@@ -282,14 +345,20 @@ result<void> set_option(options& all, const option_row& row, std::string_view te
                               return {};
                           },
                           [&](std::optional<std::string> options::*member) -> result<void> {
-                              if (!row.choices.empty() && row.choices != "FILE" && !is_choice(row.choices, text)) {
+                              if (row.list) {
+                                  if (auto ok = check_list(row, text); !ok) return ok;
+                              } else if (!row.choices.empty() && row.choices != "FILE" && !is_choice(row.choices, text)) {
                                   return refused(concat("one of ", row.choices, " is needed, not ", quoted(text)));
                               }
                               all.*member = std::string(text);
                               return {};
                           },
                           [&](std::vector<std::string> options::*member) -> result<void> {
-                              if (text.empty()) return refused("an empty text would end every answer at once");
+                              if (member == &options::prompt_gen) {
+                                  if (auto pair = pair_of(text); !pair) return std::move(pair).error();
+                              } else if (text.empty()) {
+                                  return refused("an empty text would end every answer at once");
+                              }
                               (all.*member).emplace_back(text);
                               return {};
                           },

@@ -19,7 +19,7 @@ namespace colibri::repl {
 struct options {
     // Model
     std::optional<std::string> model;
-    std::optional<std::int64_t> context, threads, batch, ubatch;
+    std::optional<std::int64_t> context, threads, threads_batch, batch, ubatch;
     std::optional<std::string> weights, cache_k, cache_v, simd, chat_template;
     std::optional<bool> mmap, mlock;
     // What is asked
@@ -41,10 +41,17 @@ struct options {
     bool decode = false;
     bool no_bos = false;
     bool no_tensors = false;
+    // bench; lists as they were typed, checked
+    std::optional<std::string> thread_list, thread_batch_list, ubatch_list, cache_k_list, cache_v_list;
+    std::optional<std::string> prompt_tokens, gen_tokens, depth, sequences;
+    std::vector<std::string> prompt_gen;
+    std::optional<std::int64_t> repeat;
+    std::optional<std::string> format;
+    bool no_warmup = false;
 };
 
 /// Commands of the program, as bits of option_row::commands.
-enum command_bits : unsigned { for_chat = 1, for_run = 2, for_tokenize = 4, for_inspect = 8 };
+enum command_bits : unsigned { for_chat = 1, for_run = 2, for_tokenize = 4, for_inspect = 8, for_bench = 16 };
 
 /// A setting of options::sampling; its name, range and meaning are the library's.
 struct sampling_target {};
@@ -66,18 +73,19 @@ struct option_row {
     std::int64_t least = 0;
     std::int64_t most = 0;
     std::string_view choices = {};  ///< separated by blanks; with FILE among them a file name may stand too
+    bool list = false;              ///< several numbers or choices: see numbers_of and words_of
     bool settable = false;          ///< /set changes it, /save writes it
     bool switch_value = true;       ///< what a switch sets
 };
 
-/// All options, in the order of help.
+/// All options, in the order of help. Commands may differ in what a name means: then it has several rows.
 [[nodiscard]] std::span<const option_row> all_options();
 
 /// Heading of the group that this row of `all_options` belongs to.
 [[nodiscard]] std::string_view group_of(const option_row& row);
 
-/// The row with that long name ('_' counts as '-'), or null.
-[[nodiscard]] const option_row* find_option(std::string_view name);
+/// The row with that long name ('_' counts as '-'), one of the `commands` first; or null.
+[[nodiscard]] const option_row* find_option(std::string_view name, unsigned commands = ~0u);
 
 /// Sets the option from text. Errors: invalid_argument; the option's name isn't in front.
 [[nodiscard]] result<void> set_option(options& o, const option_row& row, std::string_view text);

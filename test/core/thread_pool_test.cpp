@@ -1,6 +1,7 @@
 #include "colibri/core/thread_pool.hpp"
 
 #include <doctest/doctest.h>
+#include <time.h>
 
 #include <atomic>
 #include <chrono>
@@ -18,8 +19,8 @@ void check_loop(thread_pool& pool, std::size_t count, std::size_t chunk) {
     std::vector<std::atomic<unsigned>> visits(count);
     std::atomic<bool> sound{true};
     pool.for_chunks(count, chunk, [&](std::size_t begin, std::size_t end, unsigned worker) {
-        if (begin >= end || end > count || worker >= pool.size()) sound = false;
-        if (pool.size() > 1 && count > chunk && end - begin > std::max<std::size_t>(1, chunk)) sound = false;
+        if (begin >= end || end > count || worker >= pool.used()) sound = false;
+        if (pool.used() > 1 && count > chunk && end - begin > std::max<std::size_t>(1, chunk)) sound = false;
         for (std::size_t i = begin; i < end && i < count; ++i) visits[i].fetch_add(1, std::memory_order_relaxed);
     });
     REQUIRE(sound);
@@ -32,7 +33,7 @@ void check_loop(thread_pool& pool, std::size_t count, std::size_t chunk) {
 
 TEST_CASE("every item is visited exactly once, for many sizes, pieces and pools") {
     for (const unsigned threads : {0u, 1u, 2u, 3u, 7u}) {
-        thread_pool pool(threads);
+        thread_pool pool(threads, 8);
         CHECK(pool.size() == std::max(1u, threads));
         for (const std::size_t count : {0u, 1u, 2u, 3u, 16u, 17u, 1000u}) {
             for (const std::size_t chunk : {0u, 1u, 2u, 5u, 16u, 999u, 1000u, 100000u}) check_loop(pool, count, chunk);
@@ -41,7 +42,7 @@ TEST_CASE("every item is visited exactly once, for many sizes, pieces and pools"
 }
 
 TEST_CASE("many short loops, one right behind the other, with and without pauses in which the threads fall asleep") {
-    thread_pool pool(4);
+    thread_pool pool(4, 4);
     std::mt19937 random(3);
     std::uint64_t expected = 0;
     std::atomic<std::uint64_t> sum{0};
@@ -59,7 +60,7 @@ TEST_CASE("many short loops, one right behind the other, with and without pauses
 }
 
 TEST_CASE("what the workers wrote is seen by the caller without further locks") {
-    thread_pool pool(3);
+    thread_pool pool(3, 3);
     std::vector<std::uint64_t> data(4096);
     for (std::uint64_t loop = 1; loop <= 500; ++loop) {
         pool.for_chunks(data.size(), 64, [&](std::size_t begin, std::size_t end, unsigned) {
@@ -73,13 +74,13 @@ TEST_CASE("what the workers wrote is seen by the caller without further locks") 
 
 TEST_CASE("pools come and go, used and unused") {
     for (int i = 0; i < 200; ++i) {
-        thread_pool pool(1 + static_cast<unsigned>(i) % 5);
+        thread_pool pool(1 + static_cast<unsigned>(i) % 5, 5);
         if (i % 2 == 0) check_loop(pool, 37, 3);
     }
 }
 
 TEST_CASE("scratch by worker number isn't shared") {
-    thread_pool pool(4);
+    thread_pool pool(4, 4);
     std::vector<std::atomic<int>> busy(pool.size());
     std::atomic<bool> clash{false};
     for (int loop = 0; loop < 200; ++loop) {
@@ -89,4 +90,61 @@ TEST_CASE("scratch by worker number isn't shared") {
         });
     }
     CHECK(!clash);
+}
+
+TEST_CASE("fewer threads can be used than there are, and more again") {
+    thread_pool pool(4, 4);
+    CHECK(pool.used() == 4);
+    for (const unsigned used : {2u, 1u, 3u, 4u, 0u, 9u}) {
+        pool.use(used);
+        CHECK(pool.size() == 4);
+        CHECK(pool.used() == std::clamp(used, 1u, 4u));
+        for (int loop = 0; loop < 100; ++loop) {
+            std::atomic<unsigned> highest{0};
+            pool.for_chunks(100, 1, [&](std::size_t, std::size_t, unsigned worker) {
+                unsigned seen = highest.load();
+                while (worker > seen && !highest.compare_exchange_weak(seen, worker)) {}
+            });
+            REQUIRE(highest < pool.used());
+        }
+        check_loop(pool, 100, 3);
+    }
+}
+
+TEST_CASE("no more threads run at once than there are processors") {
+    thread_pool pool(1000, 2);
+    CHECK(pool.size() == 1000);
+    CHECK(pool.used() == 2);
+    pool.use(1000);
+    CHECK(pool.used() == 2);
+    check_loop(pool, 1000, 1);
+}
+
+TEST_CASE("a worker that comes late finds the loop over, not its remains") {
+    // The caller does all of a short loop before sleeping workers are up; they arrive during later loops of another body.
+    thread_pool pool(8, 8);
+    for (int round = 0; round < 300; ++round) {
+        if (round % 10 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        std::atomic<int> first{0};
+        pool.for_chunks(2, 1, [&](std::size_t, std::size_t, unsigned) { first.fetch_add(1); });
+        CHECK(first == 2);
+        std::vector<int> second(50, round);
+        pool.for_chunks(second.size(), 1, [&](std::size_t begin, std::size_t, unsigned) { second[begin] += 1; });
+        for (const int value : second) REQUIRE(value == round + 1);
+    }
+}
+
+TEST_CASE("an idle pool takes no processor time") {
+    const auto used = [] {
+        timespec now{};
+        REQUIRE(clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now) == 0);
+        return std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec);
+    };
+    thread_pool pool(8, 8);
+    check_loop(pool, 1000, 1);
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));  // spinning ends within a millisecond on an idle machine
+    const auto before = used();
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    // Eight threads that spin would take 200 ms each of them has a processor for; sleeping takes microseconds.
+    CHECK(used() - before < std::chrono::milliseconds(5));
 }

@@ -15,6 +15,7 @@
 
 #include "colibri/core/buffer.hpp"
 #include "colibri/io/cpu_count.hpp"
+#include "colibri/io/cpu_name.hpp"
 #include "colibri/io/memory_limits.hpp"
 #include "colibri/io/memory_lock.hpp"
 #include "support/scratch.hpp"
@@ -301,6 +302,62 @@ TEST_CASE("threads by affinity and physical cores") {
     CHECK(limits.cores == 2);
 }
 
+TEST_CASE("performance cores first where there are two kinds") {
+    const auto put_cpu = [](const scratch::folder& root, unsigned cpu, std::string_view file, const std::string& text) {
+        root.put("sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/" + std::string(file), text);
+    };
+    SUBCASE("Intel lists them: two with two hardware threads each, four without") {
+        const scratch::folder root;
+        root.put("proc/self/status", "Cpus_allowed_list:\t0-7\n");
+        for (unsigned cpu = 0; cpu < 8; ++cpu) {
+            put_cpu(root, cpu, "topology/core_cpus_list", cpu < 4 ? (cpu < 2 ? "0-1\n" : "2-3\n") : std::to_string(cpu) + "\n");
+        }
+        root.put("sys/devices/cpu_core/cpus", "0-3\n");
+        root.put("sys/devices/cpu_atom/cpus", "4-7\n");
+        auto limits = read_cpu_limits(root.path());
+        CHECK(limits.logical == 8);
+        CHECK(limits.cores == 6);
+        CHECK(limits.fast_cores == 2);
+        CHECK(limits.threads() == 2);
+        CHECK(limits.batch_threads() == 6);
+        CHECK(limits.most_threads() == 8);
+        // Only slow ones are allowed: then they compute.
+        root.put("proc/self/status", "Cpus_allowed_list:\t5-7\n");
+        limits = read_cpu_limits(root.path());
+        CHECK(limits.threads() == 3);
+        CHECK(limits.batch_threads() == 3);
+    }
+    SUBCASE("ARM by capacity: one prime, three big, four little") {
+        const scratch::folder root;
+        root.put("proc/self/status", "Cpus_allowed_list:\t0-7\n");
+        for (unsigned cpu = 0; cpu < 8; ++cpu) {
+            put_cpu(root, cpu, "cpu_capacity", cpu < 4 ? "290\n" : cpu < 7 ? "820\n" : "1024\n");
+            put_cpu(root, cpu, "cpufreq/cpuinfo_max_freq", "2000000\n");
+        }
+        CHECK(read_cpu_limits(root.path()).threads() == 4);
+        CHECK(read_cpu_limits(root.path()).batch_threads() == 8);
+    }
+    SUBCASE("by frequency: dense cores are slow ones, a slightly slower cluster isn't") {
+        const scratch::folder root;
+        root.put("proc/self/status", "Cpus_allowed_list:\t0-5\n");
+        for (unsigned cpu = 0; cpu < 6; ++cpu) {
+            put_cpu(root, cpu, "cpu_capacity", "1024\n");  // the same for all says nothing
+            put_cpu(root, cpu, "cpufreq/cpuinfo_max_freq", cpu < 2 ? "5100000\n" : cpu < 3 ? "4700000\n" : "3300000\n");
+        }
+        CHECK(read_cpu_limits(root.path()).threads() == 3);
+        CHECK(read_cpu_limits(root.path()).cores == 6);
+    }
+    SUBCASE("one processor without a figure, or nonsense: all count") {
+        const scratch::folder root;
+        root.put("proc/self/status", "Cpus_allowed_list:\t0-1\n");
+        put_cpu(root, 0, "cpu_capacity", "1024\n");
+        CHECK(read_cpu_limits(root.path()).threads() == 2);
+        put_cpu(root, 1, "cpu_capacity", "few\n");
+        root.put("sys/devices/cpu_core/cpus", "some\n");
+        CHECK(read_cpu_limits(root.path()).threads() == 2);
+    }
+}
+
 TEST_CASE("threads by quota, v2 and v1") {
     const auto with = [](std::string_view cpu_max, std::string_view parent_max) {
         const scratch::folder root;
@@ -319,6 +376,11 @@ TEST_CASE("threads by quota, v2 and v1") {
     CHECK(with("10000 100000\n", "800000 100000\n").quota.value() == doctest::Approx(0.1));
     CHECK(with("1600000 100000\n", "max 100000\n").threads() == 8);
     CHECK(with("nonsense\n", "0 0\n").threads() == 8);
+    CHECK(with("250000 100000\n", "max 100000\n").batch_threads() == 3);
+    CHECK(with("210000 100000\n", "max 100000\n").threads() == 2);
+    CHECK(with("210000 100000\n", "max 100000\n").most_threads() == 3);  // all of the time that is allowed can be used
+    CHECK(with("200000 100000\n", "max 100000\n").most_threads() == 2);
+    CHECK(with("10000 100000\n", "max 100000\n").most_threads() == 1);
 
     const scratch::folder root;
     put_v1(root, "/g");
@@ -331,6 +393,17 @@ TEST_CASE("threads by quota, v2 and v1") {
     CHECK(read_cpu_limits(root.path()).threads() == 8);
     root.put(base + "g/cpu.cfs_quota_us", "400000\n");
     CHECK(read_cpu_limits(root.path()).threads() == 4);
+}
+
+TEST_CASE("the processor's name") {
+    const scratch::folder root;
+    CHECK(cpu_name(root.path()).empty());
+    root.put("proc/cpuinfo", "processor\t: 0\nmodel\t\t: 17\nmodel name\t: Some CPU @ 3\033GHz\nmodel name\t: other\n");
+    CHECK(cpu_name(root.path()) == "Some CPU @ 3\\x1bGHz");
+    root.put("proc/cpuinfo", "processor : 0\n: x\nModel : Some Board\n");
+    CHECK(cpu_name(root.path()) == "Some Board");
+    root.put("proc/cpuinfo", "model name :\n");
+    CHECK(cpu_name(root.path()).empty());
 }
 
 TEST_CASE("the real machine has a processor") {

@@ -8,6 +8,7 @@
 
 #include "colibri/core/concat.hpp"
 #include "colibri/sampling/order.hpp"
+#include "repl/lists.hpp"
 
 using namespace colibri;
 using namespace colibri::repl;
@@ -25,12 +26,18 @@ std::string problem(std::string_view name, std::string_view value) {
 }  // namespace
 
 TEST_CASE("options: names are unique, and every row can be found and has its help") {
-    std::set<std::string_view> names, shorts;
+    for (const unsigned command : {for_chat, for_run, for_tokenize, for_inspect, for_bench}) {
+        std::set<std::string_view> names, shorts;
+        for (const auto& row : all_options()) {
+            if ((row.commands & command) == 0) continue;
+            CAPTURE(row.name);
+            CHECK(names.insert(row.name).second);
+            if (!row.short_name.empty()) CHECK(shorts.insert(row.short_name).second);
+        }
+    }
     for (const auto& row : all_options()) {
         CAPTURE(row.name);
-        CHECK(names.insert(row.name).second);
-        if (!row.short_name.empty()) CHECK(shorts.insert(row.short_name).second);
-        CHECK(find_option(row.name) == &row);
+        CHECK(find_option(row.name, row.commands) == &row);
         CHECK(!row.help.empty());
         CHECK(!row.help.ends_with('.'));
         CHECK(row.commands != 0);
@@ -49,6 +56,7 @@ TEST_CASE("options: the flags that people know are there") {
                              "predict",
                              "ctx-size",
                              "threads",
+                             "threads-batch",
                              "batch-size",
                              "ubatch-size",
                              "seed",
@@ -119,9 +127,12 @@ TEST_CASE("options: the defaults that help shows are the library's") {
 
 TEST_CASE("options: numbers") {
     CHECK(problem("threads", "4").empty());
-    CHECK(problem("threads", "abc") == "a whole number from 0 to 1024 is needed, not 'abc'");
-    CHECK(problem("threads", "-1") == "a whole number from 0 to 1024 is needed, not '-1'");
+    CHECK(problem("threads", "abc") == "a whole number from 0 to 1024 or auto is needed, not 'abc'");
+    CHECK(problem("threads", "-1") == "a whole number from 0 to 1024 or auto is needed, not '-1'");
     CHECK(problem("threads", "").find("not ''") != std::string::npos);
+    CHECK(problem("threads", "auto").empty());
+    CHECK(problem("threads-batch", "auto").empty());
+    CHECK(problem("predict", "auto") != "");
     CHECK(problem("predict", "-1").empty());
     CHECK(problem("predict", "-2") == "a whole number of at least -1 is needed, not '-2'");
     CHECK(problem("ctx-size", "4096x").find("'4096x'") != std::string::npos);
@@ -180,4 +191,37 @@ TEST_CASE("options: what was given is given back as text, and can be taken back"
     REQUIRE(set_option(o, stop, "a"));
     REQUIRE(set_option(o, stop, "[b,c]"));
     CHECK(given_values(o, stop) == std::vector<std::string>{"a", "[b,c]"});
+}
+
+TEST_CASE("options: lists") {
+    const auto numbers = [](std::string_view text) { return numbers_of(text, 0, 1024, true).value_or(std::vector<std::int64_t>{}); };
+    using list = std::vector<std::int64_t>;
+    CHECK(numbers("4") == list{4});
+    CHECK(numbers("1,2,4") == list{1, 2, 4});
+    CHECK(numbers("1-4") == list{1, 2, 3, 4});
+    CHECK(numbers("1-8+2") == list{1, 3, 5, 7});
+    CHECK(numbers("1-16*2") == list{1, 2, 4, 8, 16});
+    CHECK(numbers("3-20*3,auto,5") == list{3, 9, 0, 5});
+    CHECK(numbers("7-7") == list{7});
+    for (const auto* wrong : {"", ",", "1,", "x", "-1", "1025", "1-", "-", "4-1", "1-8+0", "1-8*1", "0-8*2", "1-8+", "1-8+x", "1-2-3",
+                              "1-8*2+1", "1.5", "auto-4", "99999999999999999999"}) {
+        CAPTURE(wrong);
+        CHECK(!numbers_of(wrong, 0, 1024, true));
+    }
+    CHECK(!numbers_of("auto", 0, 10, false));
+    CHECK(!numbers_of("1-100000", 0, 0xffffffff, false));  // more values than anybody measures
+    CHECK(words_of("f16,q8_0", "f32 f16 q8_0").value() == std::vector<std::string>{"f16", "q8_0"});
+    for (const auto* wrong : {"", "f16,", "f16 q8_0", "f1", "q9"}) CHECK(!words_of(wrong, "f32 f16 q8_0"));
+    CHECK(pair_of("512,128").value() == std::pair(512u, 128u));
+    CHECK(pair_of("0,1"));
+    for (const auto* wrong : {"", "5", "0,0", "1,2,3", "a,1", "-1,1"}) CHECK(!pair_of(wrong));
+    // bench's options of other commands' names are lists.
+    options o;
+    const auto& threads = *find_option("threads", for_bench);
+    REQUIRE(set_option(o, threads, "1,2"));
+    CHECK(o.thread_list == "1,2");
+    CHECK(!o.threads);
+    CHECK(!set_option(o, *find_option("cache-type-k", for_bench), "f16,f17"));
+    CHECK(!set_option(o, *find_option("prompt-gen", for_bench), "5"));
+    CHECK(!set_option(o, *find_option("depth", for_bench), "auto"));
 }

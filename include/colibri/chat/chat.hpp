@@ -26,6 +26,7 @@ struct chat_options {
     std::uint32_t batch = 2048;
     std::uint32_t ubatch = 512;
     unsigned threads = 0;
+    unsigned threads_batch = 0;
     kv_type cache_k = kv_type::f16;
     kv_type cache_v = kv_type::f16;
     std::string system = {};               ///< system message; empty: none
@@ -197,6 +198,7 @@ inline result<chat> chat::open(model m, const chat_options& options) {
     wanted.batch = options.batch;
     wanted.ubatch = options.ubatch;
     wanted.threads = options.threads;
+    wanted.threads_batch = options.threads_batch;
     wanted.cache_k = options.cache_k;
     wanted.cache_v = options.cache_v;
     auto sampler = make_sampler(m, options.sampling);

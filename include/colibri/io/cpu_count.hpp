@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -20,12 +21,28 @@ namespace colibri {
 struct cpu_limits {
     unsigned logical = 1;              ///< processors that its affinity allows, hardware threads counted each
     unsigned cores = 1;                ///< physical cores among them
+    unsigned fast_cores = 1;           ///< performance cores among these; all where there is one kind
     std::optional<double> quota = {};  ///< processors' worth of time that its control groups allow
 
-    /// Threads to compute with when nobody says: one per core, as two on one core share its arithmetic units; no more
-    /// than the quota rounded to the nearest whole number, at least 1.
-    [[nodiscard]] unsigned threads() const noexcept {
-        if (!quota || *quota >= cores) return cores;
+    /// Threads to answer with when nobody says: one per performance core, as two on one core share its arithmetic units and
+    /// a few fast cores already read as fast as the memory can; no more than the quota rounded to the nearest whole
+    /// number, at least 1.
+    [[nodiscard]] unsigned threads() const noexcept { return within_quota(fast_cores); }
+
+    /// Threads for prompts when nobody says: one per core of every kind, as work is handed out in pieces and slow cores
+    /// take fewer of them; within the quota like `threads`.
+    [[nodiscard]] unsigned batch_threads() const noexcept { return within_quota(cores); }
+
+    /// Threads beyond which more would only wait for each other: every hardware thread, no more than the quota rounded up.
+    [[nodiscard]] unsigned most_threads() const noexcept {
+        if (!quota || *quota >= logical) return logical;
+        const auto whole = static_cast<unsigned>(*quota);
+        return std::max(1u, *quota > whole ? whole + 1 : whole);
+    }
+
+private:
+    [[nodiscard]] unsigned within_quota(unsigned count) const noexcept {
+        if (!quota || *quota >= count) return count;
         return std::max(1u, static_cast<unsigned>(*quota + 0.5));
     }
 };
@@ -60,6 +77,45 @@ namespace detail {
     return {};
 }
 
+/// Of `cpus`, the faster kind on a machine that has several; all of them if it has one or doesn't say.
+[[nodiscard]] inline std::set<unsigned> fast_cpus(const std::vector<unsigned>& cpus, const std::filesystem::path& root) {
+    std::set<unsigned> all(cpus.begin(), cpus.end());
+    // Intel's hybrids list their two kinds.
+    if (const auto list = read_system_text(root / "sys/devices/cpu_core/cpus")) {
+        std::set<unsigned> fast;
+        const auto text = std::string_view(*list);
+        for (const unsigned cpu : parse_cpu_list(text.substr(0, text.find('\n'))).value_or(std::vector<unsigned>{})) {
+            if (all.contains(cpu)) fast.insert(cpu);
+        }
+        return fast.empty() ? all : fast;
+    }
+    // Elsewhere by what each is worth: first of its capacity (ARM's little cores have 25 to 55 % of the big ones', middle
+    // ones 70 % and more), else of its highest frequency (dense cores have about 65 %, plain ones 90 % and more).
+    struct measure {
+        std::string_view file;
+        double share;
+    };
+    for (const auto [file, share] : {measure{"cpu_capacity", 0.6}, measure{"cpufreq/cpuinfo_max_freq", 0.75}}) {
+        std::vector<std::pair<unsigned, std::uint64_t>> values;
+        std::uint64_t best = 0;
+        bool differ = false;
+        for (const unsigned cpu : cpus) {
+            const auto value = read_system_number(root / concat("sys/devices/system/cpu/cpu", cpu, "/", file));
+            if (!value) break;
+            differ = differ || (best != 0 && *value != best);
+            best = std::max(best, *value);
+            values.emplace_back(cpu, *value);
+        }
+        if (values.size() != cpus.size() || !differ) continue;
+        std::set<unsigned> fast;
+        for (const auto& [cpu, value] : values) {
+            if (static_cast<double>(value) >= share * static_cast<double>(best)) fast.insert(cpu);
+        }
+        return fast;
+    }
+    return all;
+}
+
 /// Processors' worth of time that one group allows, or nothing.
 [[nodiscard]] inline std::optional<double> cpu_quota(const cgroup_folder& group) {
     std::optional<std::uint64_t> quota;
@@ -87,20 +143,23 @@ namespace detail {
     cpu_limits out;
     const auto cpus = detail::allowed_cpus(root);
     if (cpus.empty()) {
-        out.logical = out.cores = std::max(1u, std::thread::hardware_concurrency());
+        out.logical = out.cores = out.fast_cores = std::max(1u, std::thread::hardware_concurrency());
     } else {
         out.logical = static_cast<unsigned>(cpus.size());
-        std::set<std::string> cores;  // each core by the list of its hardware threads
-        unsigned unknown = 0;
+        const auto fast = detail::fast_cpus(cpus, root);
+        std::map<std::string, bool> cores;  // each core by the list of its hardware threads; whether it is a fast one
         for (const unsigned cpu : cpus) {
             const auto topology = root / concat("sys/devices/system/cpu/cpu", cpu, "/topology");
             auto threads = detail::read_system_text(topology / "core_cpus_list");
             if (!threads)
                 threads = detail::read_system_text(topology / "thread_siblings_list");  // its name before Linux 5.3
-            if (threads) cores.insert(std::move(*threads));
-            else ++unknown;
+            const bool is_fast = fast.contains(cpu);
+            auto& core = cores[threads ? std::move(*threads) : concat("cpu", cpu)];
+            core = core || is_fast;
         }
-        out.cores = static_cast<unsigned>(cores.size()) + unknown;
+        out.cores = static_cast<unsigned>(cores.size());
+        out.fast_cores = 0;
+        for (const auto& [name, is_fast] : cores) out.fast_cores += is_fast ? 1 : 0;
     }
     for (const auto& group : detail::cgroup_folders("cpu", root)) {
         if (const auto quota = detail::cpu_quota(group)) out.quota = std::min(out.quota.value_or(*quota), *quota);
@@ -108,7 +167,7 @@ namespace detail {
     return out;
 }
 
-/// Threads to compute with when nobody says.
+/// Threads to answer with when nobody says.
 [[nodiscard]] inline unsigned cpu_count() { return read_cpu_limits().threads(); }
 
 }  // namespace colibri

@@ -21,7 +21,9 @@ struct evaluator_options {
     std::uint32_t sequences = 1;
     std::uint32_t ubatch = 512;        ///< tokens evaluated in one sweep over the weights, at most
     std::uint32_t outputs = 1;         ///< tokens of one step whose logits can be asked for
-    unsigned threads = 1;
+    unsigned threads = 1;              ///< for steps of one token
+    unsigned threads_batch = 0;        ///< for steps of several; 0: as `threads`
+    unsigned processors = 0;           ///< most threads that run at once; 0: as the system says
     kv_type cache_k = kv_type::f16;
     kv_type cache_v = kv_type::f16;
 };
@@ -85,6 +87,8 @@ inline result<evaluator> evaluator::make(model m, const evaluator_options& optio
     out.options_ = options;
     out.options_.ubatch = std::min(options.ubatch, options.context * std::min(options.sequences, 65536u));
     out.options_.outputs = std::min(options.outputs, out.options_.ubatch);
+    if (options.threads_batch == 0) out.options_.threads_batch = options.threads;
+    const unsigned threads = std::max(options.threads, out.options_.threads_batch);
     kv_shape shape;
     shape.kv_heads = h.kv_heads;
     shape.head_k = h.head_k;
@@ -98,11 +102,11 @@ inline result<evaluator> evaluator::make(model m, const evaluator_options& optio
     if (!kv) return std::move(kv).error();
     out.kv_ = *std::move(kv);
     try {
-        out.pool_ = std::make_unique<thread_pool>(options.threads);
+        out.pool_ = std::make_unique<thread_pool>(threads, options.processors);
     } catch (const std::system_error&) {
-        return error{errc::invalid_argument, concat("could not start ", options.threads, " threads; ask for fewer")};
+        return error{errc::invalid_argument, concat("could not start ", threads, " threads; ask for fewer")};
     }
-    auto scratch = layer_scratch::make(h, out.model_.config(), out.options_.ubatch, options.context, options.threads);
+    auto scratch = layer_scratch::make(h, out.model_.config(), out.options_.ubatch, options.context, threads);
     if (!scratch) return std::move(scratch).error();
     out.scratch_ = *std::move(scratch);
     auto logits = aligned_buffer::allocate(std::size_t{out.options_.outputs} * h.vocabulary * sizeof(float));
@@ -188,6 +192,7 @@ inline result<void> evaluator::step(std::span<const batch_token> tokens) {
     for (std::size_t i = 0; i < tokens.size(); ++i) scratch_.set_token(i, tokens[i].position, tokens[i].sequence);
     scratch_.plan_attention(tokens.size());
     scratch_.fill_rope(model_.rope(), model_.local_rope(), tokens.size());
+    pool_->use(tokens.size() == 1 ? options_.threads : options_.threads_batch);
     layer_runner run{model_, *kv_, scratch_, *pool_, tokens.size()};
     for (std::uint32_t layer = 0; layer < model_.params().layers; ++layer) {
         if (auto ok = run.attention(layer); !ok) return ok;

@@ -20,7 +20,8 @@ struct session_options {
     std::uint32_t batch = 2048;   ///< tokens handed over at once; nothing larger is evaluated in one go
     std::uint32_t ubatch = 512;   ///< tokens evaluated in one sweep over the weights
     std::uint32_t outputs = 0;    ///< tokens of one step whose logits can be asked for; 0: one per sequence
-    unsigned threads = 0;         ///< 0: the physical cores that this process may use
+    unsigned threads = 0;         ///< for one token; 0: the (performance) cores that this process may use
+    unsigned threads_batch = 0;   ///< for several; 0: as `threads` if that is given, else the cores of every kind
     kv_type cache_k = kv_type::f16;
     kv_type cache_v = kv_type::f16;
 };
@@ -64,7 +65,12 @@ inline constexpr std::uint32_t smallest_default_context = 512;
     auto& e = plan.evaluation;
     e.sequences = options.sequences;
     e.ubatch = std::min(options.ubatch, options.batch);
-    e.threads = options.threads != 0 ? options.threads : cpu_count();
+    const auto cpus = read_cpu_limits();
+    e.threads = options.threads != 0 ? options.threads : cpus.threads();
+    e.threads_batch = options.threads_batch != 0 ? options.threads_batch
+                      : options.threads != 0     ? options.threads
+                                                 : cpus.batch_threads();
+    e.processors = cpus.most_threads();
     e.cache_k = options.cache_k;
     e.cache_v = options.cache_v;
     e.outputs = options.outputs != 0 ? options.outputs : options.sequences;
@@ -87,7 +93,12 @@ inline constexpr std::uint32_t smallest_default_context = 512;
         plan.notes.push_back(concat("context ", e.context, " is beyond the ", trained,
                                     " tokens that the model was trained for; answers may degrade there"));
     }
-    if (e.threads > 1024) return error{errc::invalid_argument, concat(e.threads, " threads; at most 1024 are possible")};
+    if (const unsigned most = std::max(e.threads, e.threads_batch); most > thread_pool::max_threads) {
+        return error{errc::invalid_argument, concat(most, " threads; at most ", thread_pool::max_threads, " are possible")};
+    } else if (most > e.processors) {
+        plan.notes.push_back(concat(most, " threads were asked for and ", e.processors,
+                                    e.processors == 1 ? " processor" : " processors", " can be used, so no more than that run at once"));
+    }
     return plan;
 }
 

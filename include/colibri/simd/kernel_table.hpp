@@ -120,6 +120,9 @@ struct kernel_table {
     void (*span_weights)(float* scores, const span_range* ranges, std::size_t rows, float softcap, float* maxima, float* sums);
     void (*merge_spans)(std::size_t rows, const float* maxima, const float* sums, const float* values, std::size_t value_stride,
                         std::size_t width, float* total_maxima, float* total_sums, float* const* totals);
+
+    std::uint64_t (*integer_peak)(std::size_t rounds, std::int32_t* sink);
+    std::uint64_t (*float_peak)(std::size_t rounds, float* sink);
 };
 
 /// Slot of a KV format, or kv_slots for any other type.

@@ -69,6 +69,7 @@ using namespace COLIBRI_BASE_TARGET;
 #include "colibri/simd/pack-inl.hpp"
 #include "colibri/simd/gemm-inl.hpp"
 #endif
+#include "colibri/simd/peak-inl.hpp"
 #include "colibri/simd/table-inl.hpp"
 
 }  // namespace COLIBRI_KERNEL_NAMESPACE

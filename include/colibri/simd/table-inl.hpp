@@ -64,6 +64,8 @@ constexpr kernel_table MakeTable(quant::format_list<Formats...>) {
     SetKvKernels<KvQ4_0>(t, 4);
     t.span_weights = &SpanWeights;
     t.merge_spans = &MergeSpans;
+    t.integer_peak = &IntegerPeak;
+    t.float_peak = &FloatPeak;
     return t;
 }
 

@@ -1,0 +1,192 @@
+// colibri bench: speed beside the limits of the machine, measured in the same run.
+#include <algorithm>
+#include <ctime>
+#include <map>
+
+#include "colibri/core/concat.hpp"
+#include "colibri/io/memory_limits.hpp"
+#include "colibri/session/benchmark.hpp"
+#include "colibri/simd/machine.hpp"
+#include "repl/answering.hpp"
+#include "repl/bench_plan.hpp"
+#include "repl/bench_report.hpp"
+#include "repl/commands.hpp"
+#include "repl/source.hpp"
+
+namespace colibri::repl {
+namespace {
+
+// Reading more than this tells nothing new about memory, and every size below it is measured as it is.
+constexpr std::uint64_t most_probed_bytes = std::uint64_t{1} << 30;
+
+std::string utc_now() {
+    const std::time_t now = std::time(nullptr);
+    std::tm parts{};
+    ::gmtime_r(&now, &parts);
+    const auto two = [](int n) { return concat(n < 10 ? "0" : "", n); };
+    return concat(parts.tm_year + 1900, "-", two(parts.tm_mon + 1), "-", two(parts.tm_mday), "T", two(parts.tm_hour), ":",
+                  two(parts.tm_min), ":", two(parts.tm_sec), "Z");
+}
+
+// The machine's limits per number of threads. What else runs makes a limit look lower, so it is measured again beside each
+// test, and the best counts.
+class machine_probe {
+public:
+    explicit machine_probe(std::uint64_t bytes) : bytes_(std::min({bytes, most_probed_bytes, read_memory_limits().free() / 4})) {}
+
+    [[nodiscard]] result<void> measure(unsigned threads, unsigned processors) {
+        auto& known = known_[threads];
+        thread_pool pool(threads, processors);
+        const auto bandwidth = simd::read_bandwidth(static_cast<std::size_t>(bytes_), pool);
+        if (!bandwidth) return bandwidth.error();
+        known.bandwidth = std::max(known.bandwidth, *bandwidth);
+        known.integer_peak = std::max(known.integer_peak, simd::integer_peak(pool));
+        known.float_peak = std::max(known.float_peak, simd::float_peak(pool));
+        return {};
+    }
+    [[nodiscard]] const machine_limits& limits(unsigned threads) { return known_[threads]; }
+    [[nodiscard]] double bytes() const noexcept { return static_cast<double>(bytes_); }
+
+private:
+    std::uint64_t bytes_;
+    std::map<unsigned, machine_limits> known_;
+};
+
+// Runs a plan. `row` gets each measurement as it is complete; false stops.
+class bench_runner {
+public:
+    bench_runner(model m, const bench_plan& plan, output& out, const cancel_flag& cancel)
+        : model_(std::move(m)), plan_(plan), out_(out), cancel_(cancel),
+          probe_(static_cast<std::uint64_t>(roofline(model_, kv_type::f16, kv_type::f16, {}).bytes_per_token())) {
+        for (const auto& group : plan.groups) total_ += group.cases.size();
+    }
+
+    template <class Row>
+    [[nodiscard]] result<void> run(Row&& row) {
+        for (const auto& group : plan_.groups) {
+            auto made = session::make(model_, group.session);
+            if (!made) return std::move(made).error();
+            for (const auto& note : made->notes()) tell(note);
+            for (const auto& what : group.cases) {
+                ++at_;
+                bench_row r;
+                r.what = what;
+                r.asked = group.session;
+                r.threads = made->options().threads;
+                r.threads_batch = made->options().threads_batch;
+                r.time = utc_now();
+                auto done = measure(*made, r);
+                if (r.seconds.empty()) return done;
+                if (auto ok = finish(*made, r); !ok) return ok;
+                out_.clear_progress();
+                if (!row(r)) return {};
+                if (!done) return done;
+            }
+        }
+        return {};
+    }
+
+private:
+    [[nodiscard]] result<void> measure(session& s, bench_row& r) {
+        show(r, "limits of the machine");
+        if (auto ok = limits(s, r); !ok) return ok;
+        if (plan_.warm_up) {
+            show(r, "warming up");
+            auto what = r.what;
+            what.generate = std::min<std::uint32_t>(what.generate, 8);
+            if (auto ok = run_benchmark(s, what, &cancel_); !ok) return std::move(ok).error();
+        }
+        for (unsigned i = 0; i < plan_.repeat; ++i) {
+            show(r, concat(i + 1, " of ", plan_.repeat));
+            auto seconds = run_benchmark(s, r.what, &cancel_);
+            if (!seconds) return std::move(seconds).error();
+            r.seconds.push_back(*seconds);
+        }
+        return {};
+    }
+
+    [[nodiscard]] result<void> limits(const session& s, const bench_row& r) {
+        if (cancel_.requested()) return error{errc::canceled, "the measurement was interrupted"};
+        if (auto ok = probe_.measure(r.threads, s.options().processors); !ok) return ok;
+        if (r.threads_batch == r.threads) return {};
+        return probe_.measure(r.threads_batch, s.options().processors);
+    }
+
+    [[nodiscard]] result<void> finish(const session& s, bench_row& r) {
+        if (auto ok = limits(s, r); !ok && ok.error().code != errc::canceled) return ok;
+        r.one = probe_.limits(r.threads);
+        r.several = probe_.limits(r.threads_batch);
+        r.probed_bytes = probe_.bytes();
+        r.least = least_work(s, r.what, r.one, r.several);
+        return {};
+    }
+
+    void show(const bench_row& r, std::string_view what) {
+        out_.progress(concat(at_, " of ", total_, ": ", r.name(), ", ", r.threads, r.threads == 1 ? " thread, " : " threads, ", what));
+    }
+
+    // Each note once, however many sessions have it.
+    void tell(const std::string& note) {
+        if (std::find(told_.begin(), told_.end(), note) != told_.end()) return;
+        told_.push_back(note);
+        out_.warn(note);
+    }
+
+    model model_;
+    const bench_plan& plan_;
+    output& out_;
+    const cancel_flag& cancel_;
+    machine_probe probe_;
+    std::size_t total_ = 0, at_ = 0;
+    std::vector<std::string> told_;
+};
+
+}  // namespace
+
+exit_code bench_command(const arguments& args, output& out) {
+    auto given = args.given;
+    auto names = args.names;
+    if (given.model) names.insert(names.begin(), *given.model);
+    if (names.size() != 1) {
+        out.fail(names.empty() ? "a model is needed: colibri bench MODEL" : "one model at a time: colibri bench MODEL");
+        return exit_code::usage;
+    }
+    given.model = names[0];
+    const auto plan = plan_bench(given);
+    if (!plan) {
+        out.fail(plan.error().message);
+        return exit_code::usage;
+    }
+    if (auto ok = choose_target(given); !ok) {
+        out.fail(ok.error().message);
+        return exit_code::usage;
+    }
+    auto source = open_source(given);
+    if (!source) {
+        out.fail(source.error().text());
+        return exit_code::model;
+    }
+    for (const auto& note : source->notes()) out.warn(note);
+
+    cancel_flag cancel;
+    const interruptible interrupts(cancel);
+    const std::string format = given.format.value_or("md");
+    bench_report report(format, subject_of(*source), *plan);
+    out.print(report.head());
+    bench_runner runner(*source, *plan, out, cancel);
+    const auto done = runner.run([&](const bench_row& row) { return out.print(report.row(row)); });
+    out.clear_progress();
+    out.print(report.tail());
+    if (format != "md") {
+        for (const auto& line : report.knees()) out.remark(line);
+    }
+    if (done || out.closed()) return exit_code::ok;
+    if (done.error().code == errc::canceled) {
+        out.remark("interrupted: what was measured until then is all there is");
+        return exit_code::interrupted;
+    }
+    out.fail(done.error().text());
+    return exit_code_of(done.error());
+}
+
+}  // namespace colibri::repl
