@@ -120,7 +120,7 @@ constexpr option_row table[] = {
     list_row("cache-type-k", "ctk", &o::cache_k_list, 0, -1, "formats of cached keys", "f16", cache_types),
     list_row("cache-type-v", "ctv", &o::cache_v_list, 0, -1, "formats of cached values", "f16", cache_types),
     text_row("simd", "", "NAME", with_engine, &o::simd, "instruction set to compute with, as COLIBRI_SIMD",
-             "the best of this CPU", "avx512vnni avx512 avx2 sse4 baseline neon"),
+             "the best of this CPU", "avx512vnni avx512 avx2vnni avx2 sse4 baseline neondot neon"),
     text_row("weights", "", "HOW", with_engine, &o::weights,
              "mapped: in the page cache, starts at once; resident: in memory of its own, fastest; auto: resident if it fits",
              "auto", "auto mapped resident"),

@@ -6,6 +6,8 @@
 
 #if defined(__x86_64__)
 #include <cpuid.h>
+#elif defined(__aarch64__) && defined(__linux__)
+#include <sys/auxv.h>
 #endif
 
 namespace colibri::simd {
@@ -14,8 +16,10 @@ namespace colibri::simd {
 struct cpu_features {
     bool sse4 = false;        ///< SSE2 to SSE4.2, PCLMUL, AES
     bool avx2 = false;        ///< and AVX, AVX2, BMI, BMI2, FMA, F16C, with register state saved by the system
-    bool avx512 = false;      ///< and AVX-512 F, CD, VL, DQ, BW, with register state saved by the system
+    bool avx2vnni = false;    ///< and AVX-VNNI
+    bool avx512 = false;      ///< AVX2's and AVX-512 F, CD, VL, DQ, BW, with register state saved by the system
     bool avx512vnni = false;  ///< and AVX-512 VNNI
+    bool neondot = false;     ///< ARM: NEON and the dot products of bytes (FEAT_DotProd)
 };
 
 /// Asks the CPU; no state, no allocation, a few hundred cycles (in virtual machines microseconds: cpuid traps there).
@@ -50,6 +54,10 @@ struct cpu_features {
     //                                                                f   dq  cd  bw  vl
     out.avx512 = out.avx2 && all(state, {5, 6, 7}) && all(leaf7_b, {16, 17, 28, 30, 31});
     out.avx512vnni = out.avx512 && all(leaf7_c, {11});
+    if (__get_cpuid_count(7, 1, &a, &b, &c, &d) != 0) out.avx2vnni = out.avx2 && all(a, {4});
+#elif defined(__aarch64__) && defined(__linux__)
+    constexpr unsigned long dot_products = 1ul << 20;  // HWCAP_ASIMDDP of the kernel's arch/arm64 documentation
+    out.neondot = (::getauxval(AT_HWCAP) & dot_products) != 0;
 #endif
     return out;
 }

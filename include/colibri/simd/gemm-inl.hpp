@@ -207,8 +207,7 @@ COLIBRI_KERNEL Floats Halves16(const Format* const* rows, std::size_t b, std::ui
     return LoadF16(halves);
 }
 
-/// Factors of a super-block's runs, of 16 rows: out[run] = d * factor. In avx512vnni the arguments' type belongs to avx512, which has
-/// a function of the same name: parentheses around the name in calls keep that one out.
+/// Factors of a super-block's runs, of 16 rows: out[run] = d * factor. Its name in parentheses: see AddPanelGroup.
 template <class Format>
 COLIBRI_KERNEL void UnpackFactors(const std::uint8_t (*factors)[16], Floats d, float (*out)[kGroupPanels * 16], std::size_t p) {
     constexpr std::size_t apart = quant::scale_run<Format> / 16;  // factors come for every 16 weights

@@ -104,11 +104,15 @@ COLIBRI_KERNEL Bytes64 Join(Bytes32 low, Bytes32 high) {
 COLIBRI_KERNEL WordVec ZeroWords() { return hn::Zero(WordTag()); }
 
 // acc + the sums of w * y over four neighbours, y signed. Unsigned: w at most 127 (255 with VNNI). Signed: any w.
-#if COLIBRI_VNNI
+#if COLIBRI_DOT && HWY_ARCH_X86
 inline constexpr bool kSignedDot = false;  // signed codes are made unsigned with a zero point of 128
 COLIBRI_KERNEL WordVec DotUnsigned(WordVec acc, ByteVec w, ByteVec y) {
-    // Not through Highway or intrinsics: its target string has no avx512vnni in 1.0.3.
+    // Not through Highway or intrinsics: its target strings lack the features.
+#if HWY_MAX_BYTES >= 64
     asm("vpdpbusd %2, %1, %0" : "+v"(acc.raw) : "v"(w.raw), "v"(y.raw));
+#else
+    asm("%{vex%} vpdpbusd %2, %1, %0" : "+x"(acc.raw) : "x"(w.raw), "x"(y.raw));
+#endif
     return acc;
 }
 COLIBRI_KERNEL WordVec DotSigned(WordVec acc, ByteVec w, ByteVec y) { return DotUnsigned(acc, w, y); }
@@ -156,6 +160,12 @@ COLIBRI_KERNEL WordVec DotSigned(WordVec acc, ByteVec w, ByteVec y) {
 }
 #else
 inline constexpr bool kSignedDot = true;
+#if COLIBRI_DOT
+COLIBRI_KERNEL WordVec DotSigned(WordVec acc, ByteVec w, ByteVec y) {
+    asm(".arch_extension dotprod\n\tsdot %0.4s, %1.16b, %2.16b" : "+w"(acc.raw) : "w"(w.raw), "w"(y.raw));
+    return acc;
+}
+#else
 COLIBRI_KERNEL WordVec DotSigned(WordVec acc, ByteVec w, ByteVec y) {
     const int8x16_t a = vreinterpretq_s8_u8(w.raw);
     const int8x16_t b = vreinterpretq_s8_u8(y.raw);
@@ -163,6 +173,7 @@ COLIBRI_KERNEL WordVec DotSigned(WordVec acc, ByteVec w, ByteVec y) {
     const int16x8_t high = vmull_high_s8(a, b);
     return WordVec(vpadalq_s16(acc.raw, vpaddq_s16(low, high)));  // 2 * 128 * 127 fits 16 bits
 }
+#endif
 COLIBRI_KERNEL WordVec DotUnsigned(WordVec acc, ByteVec w, ByteVec y) { return DotSigned(acc, w, y); }
 #endif
 
@@ -175,7 +186,7 @@ COLIBRI_KERNEL WordVec Dot(WordVec acc, ByteVec w, ByteVec y) {
 /// acc + the dots of kAdds pairs of vectors. Where products go through 16 bits, that many pair sums fit: they are added there.
 template <bool kSigned, std::size_t kAdds>
 COLIBRI_KERNEL WordVec DotSeveral(WordVec acc, const ByteVec (&w)[kAdds], const ByteVec (&y)[kAdds]) {
-#if COLIBRI_VNNI || !HWY_ARCH_X86
+#if COLIBRI_DOT || !HWY_ARCH_X86
     COLIBRI_UNROLL for (std::size_t i = 0; i < kAdds; ++i) acc = Dot<kSigned>(acc, w[i], y[i]);
     return acc;
 #else

@@ -2,7 +2,7 @@
 //   COLIBRI_KERNEL_NAMESPACE   the namespace to put them in
 //   COLIBRI_PLAIN_TARGET       1: plain C++, 0: Highway for the current HWY_TARGET
 //   COLIBRI_BASE_TARGET        if defined: the namespace to take everything but the products of 8-bit codes from
-//   COLIBRI_VNNI               1: the CPU has AVX-512 VNNI besides what HWY_TARGET says
+//   COLIBRI_DOT                1: besides what HWY_TARGET says, the CPU has AVX-VNNI, AVX-512 VNNI, or the dot products of ARM
 // No #pragma once. Functions here call no template from outside (std::min and the like): an out-of-line copy would be compiled for
 // this target, and the linker could keep that one for the whole program.
 

@@ -58,8 +58,10 @@ inline constexpr target_entry target_list[] = {
     {"avx512", nullptr, [](const cpu_features& cpu) noexcept { return cpu.avx512; }},
 #endif
 #if defined(COLIBRI_WITH_TARGET_AVX2) || defined(COLIBRI_STATIC_TARGET_AVX2)
+    {"avx2vnni", &avx2vnni::kTable, [](const cpu_features& cpu) noexcept { return cpu.avx2vnni; }},
     {"avx2", &avx2::kTable, [](const cpu_features& cpu) noexcept { return cpu.avx2; }},
 #else
+    {"avx2vnni", nullptr, [](const cpu_features& cpu) noexcept { return cpu.avx2vnni; }},
     {"avx2", nullptr, [](const cpu_features& cpu) noexcept { return cpu.avx2; }},
 #endif
 #if defined(COLIBRI_WITH_TARGET_SSE4) || defined(COLIBRI_STATIC_TARGET_SSE4)
@@ -75,7 +77,10 @@ inline constexpr target_entry target_list[] = {
 };
 #elif defined(COLIBRI_STATIC_TARGET_NEON)
 // Highway's NEON also means AES, which the compiler never uses on its own: any AArch64 CPU runs these.
-inline constexpr target_entry target_list[] = {{"neon", &neon::kTable, [](const cpu_features&) noexcept { return true; }}};
+inline constexpr target_entry target_list[] = {
+    {"neondot", &neondot::kTable, [](const cpu_features& cpu) noexcept { return cpu.neondot; }},
+    {"neon", &neon::kTable, [](const cpu_features&) noexcept { return true; }},
+};
 #else
 inline constexpr target_entry target_list[] = {{"baseline", &baseline::kTable, [](const cpu_features&) noexcept { return true; }}};
 #endif

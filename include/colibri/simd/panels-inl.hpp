@@ -72,7 +72,7 @@ COLIBRI_KERNEL ByteVec SpreadQuad(const std::int8_t* codes) {
 /// Pair sums of a format's codes that fit 16 bits: adds * 2 * code * 127 < 2^15 (1 where it doesn't matter).
 template <class Format>
 constexpr int AddsOf() {
-#if COLIBRI_VNNI || !HWY_ARCH_X86
+#if COLIBRI_DOT || !HWY_ARCH_X86
     return 1;
 #else
     return Codes<Format>::max_code <= 31 ? 4 : Codes<Format>::max_code <= 63 ? 2 : 1;
@@ -159,8 +159,8 @@ private:
     }
 };
 
-/// Adds group g of a chunk (32 columns) of 16 rows; `y` begins at the chunk. In avx512vnni an argument's type belongs to avx512,
-/// which has a function of the same name: parentheses around the name in calls keep that one out.
+/// Adds group g of a chunk (32 columns) of 16 rows; `y` begins at the chunk. In the targets with COLIBRI_DOT an argument's type belongs
+/// to the target they are based on, which has a function of the same name: parentheses around the name keep that one out.
 template <class Format>
 COLIBRI_KERNEL Floats AddPanelGroup(Floats acc, const std::uint8_t* chunk, const PanelScales<Format>& s, const activation_plane& y,
                                     std::size_t g) {

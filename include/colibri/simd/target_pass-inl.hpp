@@ -1,5 +1,5 @@
 // One turn of the target loop in foreach_target-inl.hpp: COLIBRI_PASS_TARGET's operations from Highway, then our kernels in
-// COLIBRI_KERNEL_NAMESPACE. Leans on three macros inside Highway (HWY_TARGET_TOGGLE, HWY_HIGHWAY_PER_TARGET,
+// COLIBRI_PASS_NAMESPACE, and in COLIBRI_PASS_DOT_NAMESPACE, if that is defined, those for CPUs with instructions for dots of bytes. Leans on three macros inside Highway (HWY_TARGET_TOGGLE, HWY_HIGHWAY_PER_TARGET,
 // HWY_SET_MACROS_PER_TARGET), unchanged from 1.0.3 to 1.4.0.
 
 #undef HWY_TARGET
@@ -32,19 +32,21 @@
 #else
 #define COLIBRI_PLAIN_TARGET 0
 #endif
-#define COLIBRI_VNNI 0
+#define COLIBRI_KERNEL_NAMESPACE COLIBRI_PASS_NAMESPACE
+#define COLIBRI_DOT 0
 #include "colibri/simd/kernels-inl.hpp"
-#undef COLIBRI_VNNI
-
-// AVX-512 comes in two kinds; the second differs in the products of 8-bit codes only.
-#ifdef COLIBRI_PASS_VNNI_TARGET
-#define COLIBRI_VNNI 1
-#define COLIBRI_BASE_TARGET avx512
+#undef COLIBRI_DOT
 #undef COLIBRI_KERNEL_NAMESPACE
-#define COLIBRI_KERNEL_NAMESPACE avx512vnni
+
+// Some CPUs of a kind have instructions for sums of four products of bytes, some don't; the products of 8-bit codes differ.
+#ifdef COLIBRI_PASS_DOT_NAMESPACE
+#define COLIBRI_KERNEL_NAMESPACE COLIBRI_PASS_DOT_NAMESPACE
+#define COLIBRI_BASE_TARGET COLIBRI_PASS_NAMESPACE
+#define COLIBRI_DOT 1
 #include "colibri/simd/kernels-inl.hpp"
+#undef COLIBRI_DOT
 #undef COLIBRI_BASE_TARGET
-#undef COLIBRI_VNNI
+#undef COLIBRI_KERNEL_NAMESPACE
 #endif
 #undef COLIBRI_PLAIN_TARGET
 #endif

@@ -22,7 +22,7 @@ inline namespace COLIBRI_SIMD_ABI {
 
 /// A set of instructions that Colibri has kernels for.
 struct target_info {
-    std::string_view name;  ///< "avx512vnni", "avx512", "avx2", "sse4", "baseline"; "neon" on ARM
+    std::string_view name;  ///< "avx512vnni", "avx512", "avx2vnni", "avx2", "sse4", "baseline"; "neondot", "neon" on ARM
     bool compiled;          ///< whether this program contains its kernels
     bool runnable;          ///< whether this CPU and operating system can run them
 };
