@@ -288,6 +288,20 @@ TEST_CASE("resident: chosen when it fits with room to spare") {
     CHECK(choose_holding(0, 0, ~std::uint64_t{0}) == holding::resident);
 }
 
+TEST_CASE("resident: a model opens either way, and automatic takes what fits") {
+    model_options options;
+    options.holding = holding::automatic;
+    for (const auto* name : {"gemma3", "llama", "mixtral"}) {
+        const auto opened = tiny::open(name, options);
+        CHECK(opened.weights().memory().mapped == 0);
+        CHECK(opened.weights().memory().resident >= opened.file().tensor_bytes());
+        CHECK(tiny::open(name).weights().memory().mapped > 0);
+    }
+    // A KV cache that no memory holds.
+    options.context = 0xffffffff;
+    CHECK(tiny::open("llama", options).weights().memory().mapped > 0);
+}
+
 TEST_CASE("resident: too little memory is refused, and automatic maps, under a real limit") {
     const scratch::folder folder;
     const auto path = folder.path() / "large.gguf";

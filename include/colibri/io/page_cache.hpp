@@ -53,6 +53,7 @@ public:
     /// [begin, end) of the file, split. A cached part shorter than `least` counts as not cached, unless it is all.
     void split(std::uint64_t begin, std::uint64_t end, std::uint64_t least, std::vector<cache_range>& out) const {
         out.clear();
+        if (begin >= end) return;
         auto at = std::upper_bound(ranges_.begin(), ranges_.end(), begin,
                                    [](std::uint64_t offset, const cache_range& range) { return offset < range.end; });
         for (; at != ranges_.end() && at->begin < end; ++at) {

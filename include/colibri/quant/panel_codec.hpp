@@ -85,7 +85,7 @@ constexpr void unpack_pairs(const std::uint32_t* plane, std::uint32_t* file) noe
 /// Bits of a super-block: eight words (columns) times eight runs.
 constexpr void transpose_bits(std::uint32_t* h) noexcept {
     for (std::size_t j = 0; j < 8; j += 2) exchange<1, repeat(0x55)>(h[j], h[j + 1]);
-    for (std::size_t j : {0, 1, 4, 5}) exchange<2, repeat(0x33)>(h[j], h[j + 2]);
+    for (const std::size_t j : {0u, 1u, 4u, 5u}) exchange<2, repeat(0x33)>(h[j], h[j + 2]);
     for (std::size_t j = 0; j < 4; ++j) exchange<4, repeat(0x0f)>(h[j], h[j + 4]);
 }
 

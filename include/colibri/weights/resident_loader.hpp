@@ -176,7 +176,8 @@ private:
         constexpr std::uint64_t least = 64 << 10;
         source.cache.split(first, last, least, scratch.ranges);
         for (const auto& range : scratch.ranges) {
-            const std::span<std::byte> to(scratch.memory + (range.begin - first), static_cast<std::size_t>(range.end - range.begin));
+            const std::span<std::byte> to(scratch.memory + (range.begin - first),
+                                          static_cast<std::size_t>(range.end - range.begin));
             auto ok = range.cached ? source.cached->read_at(range.begin, to) : source.direct->read_at(range.begin, to);
             if (!ok) return std::move(ok).error();
         }

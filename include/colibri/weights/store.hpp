@@ -27,7 +27,7 @@ enum class access : std::uint8_t {
 /// Where weights are held.
 enum class holding : std::uint8_t {
     automatic,  ///< resident where they fit into the free memory, else mapped
-    mapped,     ///< in the page cache: starts at once and shares memory with other processes; read again when the cache is too small
+    mapped,     ///< in the page cache: starts at once, shares memory with other processes; read again when it is too small
     resident,   ///< in memory of our own, read and packed for speed when the model is opened
 };
 
