@@ -162,7 +162,8 @@ COLIBRI_KERNEL WordVec DotSigned(WordVec acc, ByteVec w, ByteVec y) {
 inline constexpr bool kSignedDot = true;
 #if COLIBRI_DOT
 COLIBRI_KERNEL WordVec DotSigned(WordVec acc, ByteVec w, ByteVec y) {
-    asm(".arch_extension dotprod\n\tsdot %0.4s, %1.16b, %2.16b" : "+w"(acc.raw) : "w"(w.raw), "w"(y.raw));
+    // The assembler has to be told; what it allows then is more than this function's own target, until the next function's.
+    asm(".arch armv8.2-a+crypto+dotprod\n\tsdot %0.4s, %1.16b, %2.16b" : "+w"(acc.raw) : "w"(w.raw), "w"(y.raw));
     return acc;
 }
 #else
