@@ -107,7 +107,7 @@ public:
     [[nodiscard]] std::uint64_t bytes() const noexcept { return scratch_.size() + parts_.size(); }
 
 private:
-    static constexpr std::uint32_t most_rows = 64;  ///< of a block: what is decoded for them stays in the second-level cache
+    static constexpr std::uint32_t most_rows = 128;  ///< of a block: what is decoded for them stays in the second-level cache
 
     struct block {
         std::size_t token;       ///< first one in the batch
