@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <utility>
 #include <vector>
 
 #include "colibri/quant/rows.hpp"
@@ -72,7 +73,8 @@ struct text_of_tokens {
             const std::size_t o_width = std::size_t{s.heads} * s.head_v + 5;
             std::vector<float> q(batch.size() * q_width), o(batch.size() * o_width, 99.0f);
             for (std::size_t t = 0; t < batch.size(); ++t) {
-                const auto [sequence, p] = batch[t];
+                const std::uint32_t sequence = batch[t].sequence;
+                const std::uint32_t p = batch[t].position;
                 std::copy_n(queries[sequence].data() + p * (q_width - 3), q_width - 3, q.data() + t * q_width);
                 kv->store(1, sequence, p, keys[sequence].data() + std::size_t{p} * s.kv_heads * s.head_k,
                           values[sequence].data() + std::size_t{p} * s.kv_heads * s.head_v);
@@ -90,7 +92,8 @@ struct text_of_tokens {
             attention.run(job, *kv, pool);
             CHECK(counting::blocks.load() == blocks);
             for (std::size_t t = 0; t < batch.size(); ++t) {
-                const auto [sequence, p] = batch[t];
+                const std::uint32_t sequence = batch[t].sequence;
+                const std::uint32_t p = batch[t].position;
                 std::copy_n(o.data() + t * o_width, o_width - 5, out[sequence].data() + p * (o_width - 5));
                 CHECK(o[t * o_width + o_width - 1] == 99.0f);
             }
@@ -158,12 +161,12 @@ TEST_CASE("kv: tokens have the bits of the canonical order, whatever they are at
         }
         CHECK(wrong == 0);
         for (const unsigned threads : {1u, 2u, 5u}) {
-            for (const auto& [size, run] : {std::pair{1u, 1u}, {3u, 1u}, {7u, 3u}, {64u, 1000u}, {512u, 5u}, {512u, 1000u}}) {
+            for (const auto& cut : {std::pair{1u, 1u}, {3u, 1u}, {7u, 3u}, {64u, 1000u}, {512u, 5u}, {512u, 1000u}}) {
                 CAPTURE(threads);
-                CAPTURE(size);
-                CAPTURE(run);
-                if (threads == 5 && size == 1) continue;
-                CHECK(text.run(batches_of(text.lengths, size, run), threads) == want);
+                CAPTURE(cut.first);
+                CAPTURE(cut.second);
+                if (threads == 5 && cut.first == 1) continue;
+                CHECK(text.run(batches_of(text.lengths, cut.first, cut.second), threads) == want);
             }
         }
     }
