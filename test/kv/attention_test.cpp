@@ -2,13 +2,13 @@
 
 #include <doctest/doctest.h>
 
-#include <cstring>
-#include <map>
+#include <utility>
 #include <vector>
 
 #include "colibri/quant/rows.hpp"
 #include "colibri/simd/targets.hpp"
 #include "support/attention.hpp"
+#include "support/counting_new.hpp"
 
 using namespace colibri;
 using attention_reference::numbers;
@@ -73,11 +73,13 @@ struct text_of_tokens {
             const std::size_t o_width = std::size_t{s.heads} * s.head_v + 5;
             std::vector<float> q(batch.size() * q_width), o(batch.size() * o_width, 99.0f);
             for (std::size_t t = 0; t < batch.size(); ++t) {
-                const auto [sequence, p] = batch[t];
+                const std::uint32_t sequence = batch[t].sequence;
+                const std::uint32_t p = batch[t].position;
                 std::copy_n(queries[sequence].data() + p * (q_width - 3), q_width - 3, q.data() + t * q_width);
                 kv->store(1, sequence, p, keys[sequence].data() + std::size_t{p} * s.kv_heads * s.head_k,
                           values[sequence].data() + std::size_t{p} * s.kv_heads * s.head_v);
             }
+            const auto blocks = counting::blocks.load();
             attention.plan(batch);
             attention_job job;
             job.layer = 1;
@@ -88,13 +90,22 @@ struct text_of_tokens {
             job.out = o.data();
             job.out_stride = o_width;
             attention.run(job, *kv, pool);
+            CHECK(counting::blocks.load() == blocks);
             for (std::size_t t = 0; t < batch.size(); ++t) {
-                const auto [sequence, p] = batch[t];
+                const std::uint32_t sequence = batch[t].sequence;
+                const std::uint32_t p = batch[t].position;
                 std::copy_n(o.data() + t * o_width, o_width - 5, out[sequence].data() + p * (o_width - 5));
                 CHECK(o[t * o_width + o_width - 1] == 99.0f);
             }
         }
         return out;
+    }
+
+    /// One token, one head of what `run` returned.
+    std::vector<float> head(const std::vector<std::vector<float>>& results, std::size_t sequence, std::uint32_t p,
+                            std::uint32_t head) const {
+        const float* row = results[sequence].data() + (std::size_t{p} * s.heads + head) * s.head_v;
+        return {row, row + s.head_v};
     }
 
     /// One token, one head, as docs/numerics.md says.
@@ -107,6 +118,9 @@ struct text_of_tokens {
                                            value_numbers[sequence].data() + kv_head * lengths[sequence] * s.head_v, begin, p + 1);
     }
 };
+
+/// Whether the target in use rounds multiply-adds once.
+bool is_fused() { return simd::target_name() != "sse4" && simd::target_name() != "baseline"; }
 
 /// Batches of up to `size` tokens: the sequences by turns, `run` tokens at a time.
 std::vector<std::vector<token_place>> batches_of(const std::vector<std::uint32_t>& lengths, std::size_t size, std::uint32_t run) {
@@ -133,7 +147,6 @@ TEST_CASE("kv: tokens have the bits of the canonical order, whatever they are at
         {6, 2, 96, 64, 0, kv_type::q4_0},   {4, 1, 16, 24, 100, kv_type::f32}, {7, 1, 72, 40, 300, kv_type::f16},
         {16, 2, 32, 32, 17, kv_type::q8_0}, {70, 1, 8, 16, 0, kv_type::f32},
     };
-    const bool fused = simd::target_name() != "sse4" && simd::target_name() != "baseline";
     for (const auto& s : shapes) {
         CAPTURE(s.heads);
         CAPTURE(s.head_k);
@@ -143,40 +156,42 @@ TEST_CASE("kv: tokens have the bits of the canonical order, whatever they are at
         std::size_t wrong = 0;
         for (const std::uint32_t p : {0u, 15u, 16u, 98u, 255u, 256u, 257u, 300u, 339u}) {
             for (std::uint32_t head = 0; head < s.heads; ++head) {
-                const auto row = text.expected(0, p, head, fused);
-                wrong += std::memcmp(row.data(), want[0].data() + (std::size_t{p} * s.heads + head) * s.head_v,
-                                     s.head_v * sizeof(float)) != 0;
+                wrong += text.expected(0, p, head, is_fused()) != text.head(want, 0, p, head);
             }
         }
         CHECK(wrong == 0);
         for (const unsigned threads : {1u, 2u, 5u}) {
-            for (const auto& [size, run] : {std::pair{1u, 1u}, {3u, 1u}, {7u, 3u}, {64u, 1000u}, {512u, 5u}, {512u, 1000u}}) {
+            for (const auto& cut : {std::pair{1u, 1u}, {3u, 1u}, {7u, 3u}, {64u, 1000u}, {512u, 5u}, {512u, 1000u}}) {
                 CAPTURE(threads);
-                CAPTURE(size);
-                CAPTURE(run);
-                if (threads == 5 && size == 1) continue;
-                CHECK(text.run(batches_of(text.lengths, size, run), threads) == want);
+                CAPTURE(cut.first);
+                CAPTURE(cut.second);
+                if (threads == 5 && cut.first == 1) continue;
+                CHECK(text.run(batches_of(text.lengths, cut.first, cut.second), threads) == want);
             }
         }
     }
 }
 
-TEST_CASE("kv: spans are attended by several threads where there are few heads") {
-    const shape s{4, 1, 32, 32, 0, kv_type::q8_0};
-    const text_of_tokens text(s, {1100, 700});
-    // A long prompt, then tokens one by one and a few at once.
-    const auto batches = batches_of({1000, 600}, 1600, 1000);
-    std::vector<std::vector<token_place>> single = batches, several = batches;
-    for (std::uint32_t i = 0; i < 100; ++i) {
-        single.push_back({{0, 1000 + i}});
-        single.push_back({{1, 600 + i}});
-    }
-    for (std::uint32_t i = 0; i < 100; i += 4) {
-        several.push_back({{0, 1000 + i}, {0, 1001 + i}, {1, 600 + i}, {0, 1002 + i}, {0, 1003 + i}, {1, 601 + i}, {1, 602 + i}, {1, 603 + i}});
-    }
-    const auto want = text.run(single, 1);
-    for (const unsigned threads : {2u, 3u}) {
-        CHECK(text.run(single, threads) == want);
-        CHECK(text.run(several, threads) == want);
+TEST_CASE("kv: spans are attended by several threads where there are few heads, without allocating") {
+    for (const auto& s : {shape{4, 1, 32, 32, 0, kv_type::q8_0}, shape{2, 2, 16, 16, 300, kv_type::f16}}) {
+        CAPTURE(s.window);
+        const text_of_tokens text(s, {1100, 700});
+        // A long prompt, then tokens one by one, or a few at once.
+        auto single = batches_of({1000, 600}, 1600, 1000);
+        auto several = single;
+        for (std::uint32_t i = 0; i < 100; ++i) {
+            single.push_back({{0, 1000 + i}});
+            single.push_back({{1, 600 + i}});
+        }
+        for (std::uint32_t i = 0; i < 100; i += 4) {
+            several.push_back({{0, 1000 + i}, {0, 1001 + i}, {1, 600 + i}, {0, 1002 + i}, {0, 1003 + i}, {1, 601 + i}, {1, 602 + i},
+                               {1, 603 + i}});
+        }
+        const auto want = text.run(single, 1);
+        for (const unsigned threads : {2u, 3u}) {
+            CHECK(text.run(single, threads) == want);
+            CHECK(text.run(several, threads) == want);
+        }
+        for (const std::uint32_t p : {999u, 1024u, 1099u}) CHECK(text.expected(0, p, 1, is_fused()) == text.head(want, 0, p, 1));
     }
 }

@@ -77,11 +77,15 @@ public:
     /// Takes the tokens of the next batch, at most sizes.tokens; those of a sequence are in order of position. No allocation.
     void plan(std::span<const token_place> places) noexcept {
         blocks_.clear();
+        // Small enough for several blocks a thread, but not so small that decoding keys and values costs more than using them.
+        const std::size_t lanes = std::size_t{sizes_.kv_heads} * slices_;
+        const std::size_t least = std::min<std::size_t>(block_tokens_, (least_rows + slice_heads_ - 1) / slice_heads_);
+        const std::size_t most = std::clamp<std::size_t>(places.size() * lanes / (std::size_t{4} * sizes_.threads), least, block_tokens_);
         for (std::size_t t = 0; t < places.size(); ++t) {
             const auto& place = places[t];
             if (!blocks_.empty()) {
                 auto& last = blocks_.back();
-                if (last.sequence == place.sequence && last.count < block_tokens_ && last.position + last.count == place.position) {
+                if (last.sequence == place.sequence && last.count < most && last.position + last.count == place.position) {
                     ++last.count;
                     continue;
                 }
@@ -107,7 +111,9 @@ public:
     [[nodiscard]] std::uint64_t bytes() const noexcept { return scratch_.size() + parts_.size(); }
 
 private:
-    static constexpr std::uint32_t most_rows = 64;  ///< of a block: what is decoded for them stays in the second-level cache
+    static constexpr std::uint32_t most_rows = 128;  ///< of a block: what is decoded for them stays in the second-level cache
+
+    static constexpr std::uint32_t least_rows = 16;
 
     struct block {
         std::size_t token;       ///< first one in the batch

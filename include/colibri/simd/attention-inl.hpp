@@ -22,8 +22,9 @@ inline constexpr std::size_t kScoreStride = 256;
 
 /// Asks for what lies `ahead` bytes behind p, which may be past the end. Hardware prefetchers stop at pages and see short rows: from
 /// DRAM the loops below took twice the time without this.
+template <class Format>
 COLIBRI_KERNEL void PrefetchBehind(const std::byte* p, std::size_t ahead) {
-    __builtin_prefetch(reinterpret_cast<const void*>(reinterpret_cast<std::uintptr_t>(p) + ahead), 0, 2);
+    if constexpr (!Format::cached) __builtin_prefetch(reinterpret_cast<const void*>(reinterpret_cast<std::uintptr_t>(p) + ahead), 0, 2);
 }
 
 /// Rows of the next tile when `left` are left: a tile may have one row more, which then is the last one twice.
@@ -47,7 +48,7 @@ COLIBRI_KERNEL void ScoreRun(const std::byte* const (&panels)[kVectors], std::si
     COLIBRI_UNROLL for (std::size_t v = 0; v < kVectors; ++v) scale[v] = Format::KeyScale(panels[v], d);
     for (std::size_t i = 0; i < n; ++i) {
         Floats key[kVectors];
-        COLIBRI_UNROLL for (std::size_t v = 0; v < kVectors; ++v) PrefetchBehind(Format::KeyAt(panels[v], d, i), ahead);
+        COLIBRI_UNROLL for (std::size_t v = 0; v < kVectors; ++v) PrefetchBehind<Format>(Format::KeyAt(panels[v], d, i), ahead);
         COLIBRI_UNROLL for (std::size_t v = 0; v < kVectors; ++v) key[v] = Format::template Key<kPart>(panels[v], d, i, scale[v]);
         COLIBRI_UNROLL for (std::size_t r = 0; r < kRows; ++r) {
             const Floats query = Set(queries[r][d + i]);
@@ -62,7 +63,7 @@ COLIBRI_KERNEL void ScoreTile(const head_rows& keys, std::size_t panel, const fl
                               float* scores) {
     const std::byte* panels[kVectors];
     const float* q[kRows];
-    const std::size_t ahead = keys.cold ? kPanelGroup * key_lanes * keys.row_bytes : 0;
+    const std::size_t ahead = kPanelGroup * key_lanes * keys.row_bytes;
     Floats sums[kRows][kVectors];
     COLIBRI_UNROLL for (std::size_t v = 0; v < kVectors; ++v) panels[v] = keys.rows + (panel + v) * key_lanes * keys.row_bytes;
     COLIBRI_UNROLL for (std::size_t r = 0; r < kRows; ++r) {
@@ -160,24 +161,24 @@ COLIBRI_KERNEL Floats ValueAt(const std::byte* row, std::size_t d, std::size_t w
 template <class Format, std::size_t kRows, std::size_t kVectors>
 COLIBRI_KERNEL void SumTile(const SumArguments& a, RowTile tile, std::size_t d, std::size_t begin, std::size_t end) {
     Floats sums[kRows][kVectors];
-    const float* weights[kRows];
+    const float* weights = a.weights + tile.row * kScoreStride;
     COLIBRI_UNROLL for (std::size_t r = 0; r < kRows; ++r) {
         const float* out = a.out + tile.At(r) * a.out_stride + d;
-        weights[r] = a.weights + tile.At(r) * kScoreStride;
         COLIBRI_UNROLL for (std::size_t v = 0; v < kVectors; ++v) sums[r][v] = Load(out + 16 * v);
     }
-    const std::size_t ahead = a.values->cold ? kValueChunk * a.values->row_bytes : 0;
+    const std::size_t ahead = kValueChunk * a.values->row_bytes;
     const std::byte* row = a.values->rows + begin * a.values->row_bytes;
     for (std::size_t j = begin; j < end; ++j, row += a.values->row_bytes) {
         Floats value[kVectors];
-        for (std::size_t v = 0; v < kVectors; v += 2) PrefetchBehind(row + (d + 16 * v) / Format::run * Format::bytes, ahead);
+        for (std::size_t v = 0; v < kVectors; v += 2) PrefetchBehind<Format>(row + (d + 16 * v) / Format::run * Format::bytes, ahead);
         COLIBRI_UNROLL for (std::size_t v = 0; v < kVectors; ++v) value[v] = Format::At(row, d + 16 * v);
         COLIBRI_UNROLL for (std::size_t r = 0; r < kRows; ++r) {
-            const Floats weight = Set(weights[r][j]);
+            const Floats weight = Set(weights[r * kScoreStride + j]);
             COLIBRI_UNROLL for (std::size_t v = 0; v < kVectors; ++v) sums[r][v] = Fma(weight, value[v], sums[r][v]);
         }
     }
     COLIBRI_UNROLL for (std::size_t r = 0; r < kRows; ++r) {
+        if (r > 0 && r == tile.rows) break;  // one row too many: made of weights that are nobody's
         float* out = a.out + tile.At(r) * a.out_stride + d;
         COLIBRI_UNROLL for (std::size_t v = 0; v < kVectors; ++v) Store(sums[r][v], out + 16 * v);
     }
@@ -299,8 +300,14 @@ COLIBRI_ENTRY void SpanWeights(float* scores, const span_range* ranges, std::siz
         for (std::size_t i = first; i < begin; ++i) row[i] = -__builtin_inff();
         for (std::size_t i = end; i < last; ++i) row[i] = -__builtin_inff();
         Floats tops = Set(-__builtin_inff());
-        for (std::size_t i = first; i < last; i += 16) tops = Max(Load(row + i), tops);
-        maxima[r] = MaxLane(tops);
+        Floats more = tops;
+        std::size_t at = first;
+        for (; at + 32 <= last; at += 32) {
+            tops = Max(Load(row + at), tops);
+            more = Max(Load(row + at + 16), more);
+        }
+        if (at < last) tops = Max(Load(row + at), tops);
+        maxima[r] = MaxLane(Max(tops, more));
         const Floats top = Set(maxima[r]);
         Floats sum = Zero();
         for (std::size_t i = first; i < last; i += 16) {
@@ -338,6 +345,9 @@ COLIBRI_ENTRY void MergeSpans(std::size_t rows, const float* maxima, const float
     }
 }
 
+/// Bytes to prefetch ahead where the next ones follow at once.
+inline constexpr std::size_t kUnpackAhead = 2048;
+
 /// Keys of the panels that `positions` touch as panels of floats, 16 * out_stride floats each.
 template <class Format>
 COLIBRI_ENTRY void UnpackKeys(const head_rows& from, span_range positions, float* out, std::size_t out_stride) {
@@ -346,6 +356,7 @@ COLIBRI_ENTRY void UnpackKeys(const head_rows& from, span_range positions, float
         float* to = out + panel * key_lanes * out_stride;
         for (std::size_t d = 0; d < from.width; d += Format::run) {
             const Floats scale = Format::KeyScale(in, d);
+            for (std::size_t i = 0; i < key_lanes * Format::bytes; i += 64) PrefetchBehind<Format>(Format::KeyAt(in, d, 0) + i, kUnpackAhead);
             if constexpr (Format::parts == 2) {
                 COLIBRI_UNROLL for (std::size_t i = 0; i < 16; ++i) {
                     Store(Format::template Key<0>(in, d, i, scale), to + (d + i) * key_lanes);
@@ -367,6 +378,7 @@ COLIBRI_ENTRY void UnpackValues(const head_rows& from, span_range positions, flo
         const std::byte* in = from.rows + j * from.row_bytes;
         float* to = out + j * out_stride;
         std::size_t d = 0;
+        for (std::size_t i = 0; i < from.row_bytes; i += 64) PrefetchBehind<Format>(in + i, kUnpackAhead);
         for (; d + 16 <= from.width; d += 16) Store(Format::At(in, d), to + d);
         if (d < from.width) StoreSome(KvTail<Format>(in, d, from.width), to + d, from.width - d);
     }

@@ -52,7 +52,7 @@ inline void scores(dtype type, const head_rows& keys, const float* const* querie
 }
 
 /// out[r * out_stride + d] = sum over row r's positions j of weights[r * attention_span + j] * value j[d], ascending, from 0.
-/// Precondition: is_kv_format(type).
+/// Preconditions: is_kv_format(type); weights has rows + 1 rows, whose last one is read at most.
 inline void accumulate(dtype type, const head_rows& values, const float* weights, const span_range* ranges, std::size_t rows,
                        float* out, std::size_t out_stride) noexcept {
     detail::kernels().accumulate[kv_slot(type)](values, weights, ranges, rows, out, out_stride);
@@ -88,7 +88,7 @@ inline constexpr std::size_t unpacked_rows = 17;
 
 /// Floats of scratch that attend_span takes.
 [[nodiscard]] constexpr std::size_t attention_scratch_floats(std::size_t rows, std::size_t head_k, std::size_t head_v) noexcept {
-    return attention_span * (rows + (rows < unpacked_rows ? 0 : head_k + round_up(head_v, std::size_t{16}) + 16));
+    return attention_span * (rows + 1 + (rows < unpacked_rows ? 0 : head_k + round_up(head_v, std::size_t{16}) + 16));
 }
 
 /// softmax(scale * q.K) V of each row over its positions in one span, not yet divided by the sum. The bits of a row don't depend
@@ -98,8 +98,8 @@ inline void attend_span(const attention_rows& rows, const span_range* ranges, co
                         float* scratch) noexcept {
     const auto& table = detail::kernels();
     float* scores = scratch;
-    head_rows keys{span.keys, kv_row_bytes(span.key_type, rows.head_k), rows.head_k, true};
-    head_rows values{span.values, kv_row_bytes(span.value_type, rows.head_v), rows.head_v, true};
+    head_rows keys{span.keys, kv_row_bytes(span.key_type, rows.head_k), rows.head_k};
+    head_rows values{span.values, kv_row_bytes(span.value_type, rows.head_v), rows.head_v};
     std::size_t key_slot = kv_slot(span.key_type);
     std::size_t value_slot = kv_slot(span.value_type);
     if (rows.count >= unpacked_rows) {
@@ -108,19 +108,19 @@ inline void attend_span(const attention_rows& rows, const span_range* ranges, co
             if (ranges[r].begin >= ranges[r].end) continue;
             all = {std::min(all.begin, ranges[r].begin), std::max(all.end, ranges[r].end)};
         }
-        float* unpacked = scratch + rows.count * attention_span;
+        float* unpacked = scratch + (rows.count + 1) * attention_span;
         if (span.key_type != dtype::f32) {
             table.unpack_keys[key_slot](keys, all, unpacked, rows.head_k);
-            keys = {reinterpret_cast<const std::byte*>(unpacked), rows.head_k * sizeof(float), rows.head_k, false};
-            key_slot = kv_slot(dtype::f32);
+            keys = {reinterpret_cast<const std::byte*>(unpacked), rows.head_k * sizeof(float), rows.head_k};
+            key_slot = kv_slots;
         }
         unpacked += rows.head_k * attention_span;
         if (span.value_type != dtype::f32) {
             // Rows a power of two apart would fall into few sets of the cache.
             const std::size_t stride = round_up(rows.head_v, std::size_t{16}) + 16;
             table.unpack_values[value_slot](values, all, unpacked, stride);
-            values = {reinterpret_cast<const std::byte*>(unpacked), stride * sizeof(float), rows.head_v, false};
-            value_slot = kv_slot(dtype::f32);
+            values = {reinterpret_cast<const std::byte*>(unpacked), stride * sizeof(float), rows.head_v};
+            value_slot = kv_slots;
         }
     }
     table.scores[key_slot](keys, rows.queries, ranges, rows.count, rows.scale, scores);

@@ -54,7 +54,6 @@ struct head_rows {
     const std::byte* rows = nullptr;
     std::size_t row_bytes = 0;
     std::size_t width = 0;  ///< elements of a row
-    bool cold = true;       ///< rather in memory than in a cache
 };
 
 inline constexpr std::size_t key_lanes = 16;  ///< positions whose keys lie side by side in a panel
@@ -111,8 +110,8 @@ struct kernel_table {
     float (*max)(const float* x, std::size_t n);
     std::size_t (*argmax)(const float* x, std::size_t n);
 
-    scores_fn scores[kv_slots];
-    accumulate_fn accumulate[kv_slots];
+    scores_fn scores[kv_slots + 1];          ///< the last one: unpacked to f32, in the CPU's cache
+    accumulate_fn accumulate[kv_slots + 1];
     unpack_fn unpack_keys[kv_slots];    ///< to a panel of floats
     unpack_fn unpack_values[kv_slots];  ///< to rows of floats
     store_fn store[kv_slots];

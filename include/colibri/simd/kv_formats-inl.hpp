@@ -39,10 +39,12 @@ COLIBRI_KERNEL Floats SetF16(std::uint16_t bits) {
 // Each has
 //   run                    elements of a row that share a scale: 1 or 32
 //   bytes                  of such a run
+//   cached                 whether the rows are in the CPU's cache for sure
 //   At(row, d)             elements d..d+15 of a row, decoded exactly as quant's scalar decode does; d a multiple of 16 if run > 1
 //   parts, KeyScale, KeyAt, Key   element d + i, of part k, of the 16 keys of a panel; d starts a part: 32 / parts elements
 struct KvF32 {
     static constexpr std::size_t run = 1, parts = 1, bytes = 4;
+    static constexpr bool cached = false;
     COLIBRI_KERNEL static Floats At(const std::byte* row, std::size_t d) { return Load(reinterpret_cast<const float*>(row) + d); }
     COLIBRI_KERNEL static Floats KeyScale(const std::byte*, std::size_t) { return Zero(); }
     COLIBRI_KERNEL static const std::byte* KeyAt(const std::byte* panel, std::size_t d, std::size_t i) {
@@ -54,8 +56,12 @@ struct KvF32 {
     }
     COLIBRI_KERNEL static void StoreSixteen(const float* in, std::byte* out) { Store(Load(in), reinterpret_cast<float*>(out)); }
 };
+struct KvUnpacked : KvF32 {
+    static constexpr bool cached = true;
+};
 struct KvF16 {
     static constexpr std::size_t run = 1, parts = 1, bytes = 2;
+    static constexpr bool cached = false;
     COLIBRI_KERNEL static Floats At(const std::byte* row, std::size_t d) {
         return LoadF16(reinterpret_cast<const std::uint16_t*>(row) + d);
     }
@@ -73,6 +79,7 @@ struct KvF16 {
 };
 struct KvBf16 {
     static constexpr std::size_t run = 1, parts = 1, bytes = 2;
+    static constexpr bool cached = false;
     COLIBRI_KERNEL static Floats At(const std::byte* row, std::size_t d) {
         return LoadBf16(reinterpret_cast<const std::uint16_t*>(row) + d);
     }
@@ -92,6 +99,7 @@ struct KvBf16 {
 struct KvQ8_0 {
     using Block = quant::q8_0;
     static constexpr std::size_t run = 32, parts = 1, bytes = sizeof(Block);
+    static constexpr bool cached = false;
     COLIBRI_KERNEL static Floats At(const std::byte* row, std::size_t d) {
         const auto& block = reinterpret_cast<const Block*>(row)[d / 32];
         return Mul(LoadI8(block.qs + d % 32), SetF16(block.d));
@@ -110,6 +118,7 @@ struct KvQ8_0 {
 struct KvQ4_0 {
     using Block = quant::q4_0;
     static constexpr std::size_t run = 32, parts = 2, bytes = sizeof(Block);
+    static constexpr bool cached = false;
     COLIBRI_KERNEL static Floats At(const std::byte* row, std::size_t d) {
         const auto& block = reinterpret_cast<const Block*>(row)[d / 32];
         const Floats codes = d % 32 == 0 ? LoadNibbles<false>(block.qs) : LoadNibbles<true>(block.qs);

@@ -62,6 +62,8 @@ constexpr kernel_table MakeTable(quant::format_list<Formats...>) {
     SetKvKernels<KvBf16>(t, 2);
     SetKvKernels<KvQ8_0>(t, 3);
     SetKvKernels<KvQ4_0>(t, 4);
+    t.scores[kv_slots] = &Scores<KvUnpacked>;
+    t.accumulate[kv_slots] = &Accumulate<KvUnpacked>;
     t.span_weights = &SpanWeights;
     t.merge_spans = &MergeSpans;
     t.integer_peak = &IntegerPeak;
