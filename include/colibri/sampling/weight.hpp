@@ -56,13 +56,15 @@ inline constexpr std::uint64_t far_away = std::uint64_t{1} << 60;
 [[nodiscard]] constexpr std::uint64_t distance(float best, float logit) noexcept {
     constexpr double scale = std::numbers::log2e * static_cast<double>(full_weight);
     const double scaled = (static_cast<double>(best) - static_cast<double>(logit)) * scale;
-    return scaled < static_cast<double>(far_away) ? static_cast<std::uint64_t>(scaled) : far_away;
+    constexpr auto most = static_cast<double>(far_away);
+    // Through a signed number, as most CPUs have no instruction for the other conversion; NaN counts as far away.
+    return static_cast<std::uint64_t>(static_cast<std::int64_t>(scaled < most ? scaled : most));
 }
 
 /// 2^40 * 2^(-distance / 2^40), error below 2^-36 of the result before the last bit is cut.
 [[nodiscard]] constexpr std::uint64_t weight_at(std::uint64_t distance) noexcept {
-    const std::uint64_t halvings = distance >> 40;
-    if (halvings > weight_bits) return 0;
+    const std::uint64_t far = distance >> 40;
+    const std::uint64_t halvings = far < 63 ? far : 63;  // from weight_bits + 1 on nothing is left
     const std::uint64_t step = (distance >> 32) & 0xffu;
     // 2^-g for the remaining g < 1/256: 1 - y + y^2/2 - y^3/6 with y = g ln 2; the next term is below 2.3e-12.
     constexpr std::uint64_t ln2 = 0xb17217f7u;  // units of 2^-32
