@@ -10,6 +10,7 @@
 
 #include "colibri/sampling/logit_blocks.hpp"
 #include "colibri/sampling/weight.hpp"
+#include "colibri/simd/ops.hpp"
 
 namespace colibri::sampling {
 
@@ -63,7 +64,8 @@ public:
     void keep_if(Keep&& keep);
 
     /// Keeps the shortest run whose weights add up to `wanted`, and at least `min_keep`: candidates in the order of
-    /// key(logit), a number, and where that is the same, of before(a, b). Sorts nothing but what lies where the run ends.
+    /// key(distance from the best), a number, and where that is the same, of before(a, b). They keep their order; only what lies
+    /// where the run ends is sorted.
     template <class Key, class Before>
     void keep_first(std::uint64_t wanted, std::size_t min_keep, Key&& key, Before&& before);
 
@@ -124,6 +126,9 @@ private:
     void gather(Block&& wanted_block, Keep&& keep);
     template <class Visit>
     void each_block(Visit&& visit);
+    template <class Visit>
+    void each_block_with(std::size_t from, std::size_t to, Visit&& visit);
+    inline void become_list() noexcept;
     void forget_sums() noexcept {
         total_ = 0;
         moment_known_ = false;

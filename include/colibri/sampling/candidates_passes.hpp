@@ -72,6 +72,11 @@ void candidates::gather(Block&& wanted_block, Keep&& keep) {
         }
         list_.insert(list_.end(), kept, kept + n);
     }
+    become_list();
+}
+
+/// What is in list_, in order of ids, is all there is from now on.
+inline void candidates::become_list() noexcept {
     logits_.forget_changes();
     listed_ = true;
     by_id_ = true;
@@ -229,12 +234,12 @@ void candidates::weigh() {
     moment_ = 0;
     sums_.resize(listed_ ? (list_.size() + width - 1) / width : logits_.blocks());
     each_block([&](std::size_t block, const float(&logits)[width], std::size_t) {
+        std::uint64_t distances[width], weights[width];
+        simd::weigh(logits, width, most, distances, weights);
         std::uint64_t sum = 0;
-        for (const float logit : logits) {
-            const std::uint64_t distance = detail::distance(most, logit);
-            const std::uint64_t weight = detail::weight_at(distance);
-            sum += weight;
-            if constexpr (Moment) moment_ += static_cast<detail::uint128>(weight) * distance;
+        for (const std::uint64_t weight : weights) sum += weight;
+        if constexpr (Moment) {
+            for (std::size_t i = 0; i < width; ++i) moment_ += static_cast<detail::uint128>(weights[i]) * distances[i];
         }
         sums_[block] = sum;
         total_ += sum;
@@ -291,12 +296,14 @@ void candidates::keep_first(std::uint64_t wanted, std::size_t min_keep, Key&& ke
     bucket_of_.resize((listed_ ? (list_.size() + width - 1) / width : logits_.blocks()) * width);
     bucket_weight_.assign(buckets + 1, 0);
     bucket_count_.assign(buckets + 1, 0);
+    const auto bucket = [&](std::uint64_t distance) { return std::min<std::uint64_t>(key(distance) >> bucket_shift, buckets - 1); };
     each_block([&](std::size_t block, const float(&logits)[width], std::size_t) {
+        std::uint64_t distances[width], weights[width];
+        simd::weigh(logits, width, most, distances, weights);
         for (std::size_t i = 0; i < width; ++i) {
-            const auto bucket = static_cast<std::uint16_t>(std::min<std::uint64_t>(key(logits[i]) >> bucket_shift, buckets - 1));
-            const std::uint16_t place = detail::possible(logits[i]) ? bucket : nowhere;
+            const auto place = detail::possible(logits[i]) ? static_cast<std::uint16_t>(bucket(distances[i])) : nowhere;
             bucket_of_[block * width + i] = place;
-            bucket_weight_[place] += detail::weight(most, logits[i]);
+            bucket_weight_[place] += weights[i];
             ++bucket_count_[place];
         }
     });
@@ -309,28 +316,56 @@ void candidates::keep_first(std::uint64_t wanted, std::size_t min_keep, Key&& ke
     }
     if (edge == buckets) return;  // all are wanted
     some_.clear();
-    each_block([&](std::size_t block, const float(&logits)[width], std::size_t) {
-        const std::uint16_t* place = bucket_of_.data() + block * width;
-        unsigned matches = 0;
-        for (std::size_t i = 0; i < width; ++i) matches += place[i] == edge ? 1 : 0;
-        for (std::size_t i = 0; matches != 0; ++i) {
-            if (place[i] != edge) continue;
-            --matches;
-            const std::size_t at = block * width + i;
-            some_.push_back({listed_ ? list_[at].id : static_cast<token_id>(at), logits[i], 0.0f});
-        }
+    each_block_with(edge, edge + 1, [&](std::size_t at, float logit) {
+        some_.push_back({listed_ ? list_[at].id : static_cast<token_id>(at), logit, 0.0f});
     });
     const auto precedes = [&](const candidate& a, const candidate& b) {
-        const auto first = key(a.logit);
-        const auto second = key(b.logit);
+        const auto first = key(detail::distance(most, a.logit));
+        const auto second = key(detail::distance(most, b.logit));
         return first != second ? first < second : before(a, b);
     };
     const candidate last = last_of_edge(wanted - std::min(wanted, reached), min_keep - std::min(min_keep, kept), precedes);
-    const auto stays = [&](const candidate& one) {
-        const auto bucket = std::min<std::uint64_t>(key(one.logit) >> bucket_shift, buckets - 1);
-        return bucket < edge || (bucket == edge && !precedes(last, one));
-    };
-    keep_if(stays);
+    // A list stays one; else it is made of those that stay.
+    const bool was_listed = listed_;
+    std::size_t count = 0;
+    std::size_t sorted = 0;
+    if (!was_listed) {
+        list_.clear();
+        list_.reserve(logits_.tokens());
+    }
+    each_block_with(0, edge + 1, [&](std::size_t at, float logit) {
+        const candidate one = was_listed ? list_[at] : candidate{static_cast<token_id>(at), logit, 0.0f};
+        if (bucket_of_[at] == edge && precedes(last, one)) return;
+        if (!was_listed) return list_.push_back(one);
+        if (at < sorted_) sorted = count + 1;
+        list_[count++] = one;
+    });
+    if (was_listed) {
+        list_.resize(count);
+        sorted_ = sorted;
+    } else {
+        become_list();
+    }
+    forget_sums();
+}
+
+/// Calls visit(place, logit) for those in buckets `from` to below `to`, in order.
+template <class Visit>
+void candidates::each_block_with(std::size_t from, std::size_t to, Visit&& visit) {
+    const std::size_t end = listed_ ? list_.size() : logits_.tokens();
+    float logits[width];
+    for (std::size_t begin = 0; begin < end; begin += width) {
+        const std::uint16_t* place = bucket_of_.data() + begin;
+        unsigned matches = 0;
+        for (std::size_t i = 0; i < width; ++i) matches += place[i] >= from && place[i] < to ? 1 : 0;
+        if (matches == 0) continue;
+        if (!listed_) logits_.read(begin / width, logits);
+        for (std::size_t i = 0; matches != 0; ++i) {
+            if (place[i] < from || place[i] >= to) continue;
+            --matches;
+            visit(begin + i, listed_ ? list_[begin + i].logit : logits[i]);
+        }
+    }
 }
 
 /// Of `some_`, the last of the shortest run in the order of `precedes` that has the weight and the number.

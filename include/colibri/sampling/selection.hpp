@@ -75,6 +75,7 @@ public:
     }
 
 private:
+    static constexpr std::size_t most_sorted = 4096;  ///< more are left in order of ids, as sorting would take milliseconds
     [[nodiscard]] std::size_t count(candidates& c) const;
 
     float tau_;
@@ -148,7 +149,9 @@ inline std::size_t mirostat::count(candidates& c) const {
 
 inline void mirostat::operator()(candidates& c) {
     if (c.empty()) return;
-    c.keep_best(count(c));
+    const std::size_t kept = count(c);
+    if (kept <= most_sorted) c.keep_best(kept);
+    else c.keep_first(0, kept, [](std::uint64_t distance) { return distance; }, better{});
     detail::draw_and_learn(c, random_, limit_, tau_, eta_);
 }
 

@@ -110,11 +110,11 @@ inline void sort_few(candidates& c) {
 inline void top_p::operator()(candidates& c) const {
     if (p >= 1.0f || c.empty()) return;
     const std::uint64_t wanted = detail::part_of(c.total_weight(), p);
-    const float best = c.best();
     if (!c.sorted()) {
-        c.keep_first(wanted, std::max<std::size_t>(min_keep, 1), [best](float logit) { return detail::distance(best, logit); }, better{});
+        c.keep_first(wanted, std::max<std::size_t>(min_keep, 1), [](std::uint64_t distance) { return distance; }, better{});
         return detail::sort_few(c);
     }
+    const float best = c.best();
     std::uint64_t reached = 0;
     for (std::size_t kept = 0; kept < c.size();) {
         reached += detail::weight(best, c[kept].logit);
@@ -138,14 +138,10 @@ inline void min_p::operator()(candidates& c) const {
 inline void typical::operator()(candidates& c) const {
     if (p >= 1.0f || c.empty()) return;
     // The surprise of a token is its distance from the best plus the same constant for all, which cancels.
-    const float best = c.best();
     const detail::uint128 moment = c.moment();
     const std::uint64_t total = c.total_weight();
     const auto expected = static_cast<std::uint64_t>(moment / total);
-    const auto gap = [=](float logit) {
-        const std::uint64_t distance = detail::distance(best, logit);
-        return distance > expected ? distance - expected : expected - distance;
-    };
+    const auto gap = [=](std::uint64_t distance) { return distance > expected ? distance - expected : expected - distance; };
     // Until they have more than the probability.
     c.keep_first(detail::part_of(total, p) + 1, std::max<std::size_t>(min_keep, 1), gap,
                  [](const candidate& a, const candidate& b) { return a.id < b.id; });

@@ -96,6 +96,8 @@ struct kernel_table {
     store_fn store[kv_slots];
     span_softmax (*span_weights)(float* scores, std::size_t n);
 
+    void (*weigh)(const float* x, std::size_t n, float best, std::uint64_t* distances, std::uint64_t* weights);
+
     std::uint64_t (*integer_peak)(std::size_t rounds, std::int32_t* sink);
     std::uint64_t (*float_peak)(std::size_t rounds, float* sink);
 };

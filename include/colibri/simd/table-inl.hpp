@@ -48,6 +48,7 @@ constexpr kernel_table MakeTable(quant::format_list<Formats...>) {
     t.store[3] = &detail::store_blocks<quant::q8_0>;
     t.store[4] = &detail::store_blocks<quant::q4_0>;
     t.span_weights = &SpanWeights;
+    t.weigh = &Weigh;
     t.integer_peak = &IntegerPeak;
     t.float_peak = &FloatPeak;
     return t;
