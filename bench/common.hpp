@@ -51,7 +51,6 @@ benchmark::internal::Benchmark* add(const std::string& name, Body body, benchmar
     return benchmark::RegisterBenchmark(name.c_str(), body)
         ->UseRealTime()
         ->Unit(unit)
-        ->MinTime(0.1)
         ->Repetitions(5)
         ->ReportAggregatesOnly();
 }
@@ -89,10 +88,15 @@ private:
     return found;
 }
 
-/// The arguments that Google Benchmark knows; false if others are there.
+/// The arguments that Google Benchmark knows; false if others are there. A tenth of a second for each repetition, unless
+/// --benchmark_min_time says otherwise.
 [[nodiscard]] inline bool start(int argc, char** argv) {
-    benchmark::Initialize(&argc, argv);
-    return !benchmark::ReportUnrecognizedArguments(argc, argv);
+    static char least[] = "--benchmark_min_time=0.1";
+    std::vector<char*> words(argv, argv + argc);
+    words.insert(words.begin() + (argc > 0 ? 1 : 0), least);
+    int count = static_cast<int>(words.size());
+    benchmark::Initialize(&count, words.data());
+    return !benchmark::ReportUnrecognizedArguments(count, words.data());
 }
 
 inline int run() {

@@ -9,7 +9,7 @@ using namespace colibri::sampling;
 namespace {
 
 static_assert(detail::weight(3.5f, 3.5f) == detail::full_weight);
-static_assert(detail::floor_sqrt(0) == 0 && detail::floor_sqrt(15) == 3 && detail::floor_sqrt(16) == 4);
+static_assert(colibri::fixed_weight::floor_sqrt(0) == 0 && colibri::fixed_weight::floor_sqrt(15) == 3 && colibri::fixed_weight::floor_sqrt(16) == 4);
 static_assert(detail::weight_at(detail::far_away) == 0);
 
 TEST_CASE("weights are e^(logit - best)") {

@@ -105,7 +105,7 @@ inline step_list make_steps(const settings& s, const vocabulary_info& vocabulary
             }
             case step_kind::top_n_sigma: out.add(top_n_sigma{s.top_n_sigma}); break;
             case step_kind::top_k: out.add(top_k{s.top_k}); break;
-            case step_kind::typical: out.add(typical(s.typical, keep)); break;
+            case step_kind::typical: out.add(typical{s.typical, keep}); break;
             case step_kind::top_p: out.add(top_p{s.top_p, keep}); break;
             case step_kind::min_p: out.add(min_p{s.min_p, keep}); break;
             case step_kind::xtc: out.add(xtc(s.xtc_probability, s.xtc_threshold, keep, s.seed)); break;

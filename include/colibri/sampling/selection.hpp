@@ -24,19 +24,10 @@ struct greedy {
 
 namespace detail {
 
-/// Index of a candidate drawn by weight. There must be one.
-[[nodiscard]] inline std::size_t draw_index(candidates& c, generator& random) {
+/// Chooses a candidate by weight. There must be one.
+inline void draw_one(candidates& c, generator& random) {
     if (!c.canonical_order()) c.sort();
-    const float best = c.best();
-    const std::uint64_t target = random.below(c.total_weight());
-    std::uint64_t reached = 0;
-    std::size_t index = 0;
-    for (const auto& one : c) {
-        reached += weight(best, one.logit);
-        if (reached > target) break;
-        ++index;
-    }
-    return index;
+    c.choose_at(random.below(c.total_weight()));
 }
 
 /// Surprise of a candidate in bits: -log2 of its probability.
@@ -54,7 +45,7 @@ public:
     explicit draw(std::uint64_t seed) : seed_(seed), random_(seed) {}
 
     void operator()(candidates& c) {
-        if (!c.empty()) c.choose(detail::draw_index(c, random_));
+        if (!c.empty()) detail::draw_one(c, random_);
     }
     void reset() { random_ = generator(seed_); }
     void reseed(std::uint64_t seed) {
@@ -84,6 +75,7 @@ public:
     }
 
 private:
+    static constexpr std::size_t most_sorted = 4096;  ///< more are left in order of ids, as sorting would take milliseconds
     [[nodiscard]] std::size_t count(candidates& c) const;
 
     float tau_;
@@ -122,8 +114,7 @@ namespace detail {
 
 /// Draws one and moves the limit by the learning rate times how far its surprise was off.
 inline void draw_and_learn(candidates& c, generator& random, float& limit, float tau, float eta) {
-    const std::size_t index = draw_index(c, random);
-    c.choose(index);
+    draw_one(c, random);
     const auto off = static_cast<float>(surprise(c, c.choice().logit) - static_cast<double>(tau));
     const auto change = static_cast<float>(static_cast<double>(eta) * static_cast<double>(off));
     limit -= change;
@@ -133,14 +124,14 @@ inline void draw_and_learn(candidates& c, generator& random, float& limit, float
 
 inline std::size_t mirostat::count(candidates& c) const {
     constexpr std::size_t fitted = 100;
-    c.sort_front(fitted);
+    const auto front = c.front(fitted);
     // Exponent s of p ~ rank^-s by least squares over ratios of neighbours. Float factors: exact products, fused or
     // not.
     double products = 0.0;
     double squares = 0.0;
-    for (std::size_t i = 0; i + 1 < std::min(fitted, c.size()); ++i) {
+    for (std::size_t i = 0; i + 1 < front.size(); ++i) {
         const auto ranks = static_cast<float>(math::log(static_cast<double>(i + 2) / static_cast<double>(i + 1)));
-        const float ratio = c[i].logit - c[i + 1].logit;
+        const float ratio = front[i].logit - front[i + 1].logit;
         products += static_cast<double>(ranks) * static_cast<double>(ratio);
         squares += static_cast<double>(ranks) * static_cast<double>(ranks);
     }
@@ -158,7 +149,9 @@ inline std::size_t mirostat::count(candidates& c) const {
 
 inline void mirostat::operator()(candidates& c) {
     if (c.empty()) return;
-    c.keep_best(count(c));
+    const std::size_t kept = count(c);
+    if (kept <= most_sorted) c.keep_best(kept);
+    else c.keep_first(0, kept, [](std::uint64_t distance) { return distance; }, better{});
     detail::draw_and_learn(c, random_, limit_, tau_, eta_);
 }
 

@@ -18,8 +18,7 @@ struct temperature {
 
     void operator()(candidates& c) const {
         if (!(t > 0.0f)) return c.keep_best(1);
-        if (t == 1.0f) return;
-        c.change_all([this](float logit) { return std::clamp(logit / t, -largest_logit, largest_logit); });
+        c.divide(t);
     }
 };
 
@@ -37,12 +36,7 @@ namespace detail {
 
 /// Entropy of the candidates in bits.
 [[nodiscard]] inline double entropy(candidates& c) {
-    const float best = c.best();
-    uint128 sum = 0;
-    for (const auto& one : c) {
-        const std::uint64_t distance = detail::distance(best, one.logit);
-        sum += static_cast<uint128>(weight_at(distance)) * distance;
-    }
+    const uint128 sum = c.moment();
     const std::uint64_t total = c.total_weight();
     constexpr double unit = static_cast<double>(full_weight);
     const double mean = static_cast<double>(static_cast<std::uint64_t>(sum / total)) / unit;

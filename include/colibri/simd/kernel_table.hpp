@@ -120,6 +120,8 @@ struct kernel_table {
     void (*merge_spans)(std::size_t rows, const float* maxima, const float* sums, const float* values, std::size_t value_stride,
                         std::size_t width, float* total_maxima, float* total_sums, float* const* totals);
 
+    void (*weigh)(const float* x, std::size_t n, float best, std::uint64_t* distances, std::uint64_t* weights);
+
     std::uint64_t (*integer_peak)(std::size_t rounds, std::int32_t* sink);
     std::uint64_t (*float_peak)(std::size_t rounds, float* sink);
 };

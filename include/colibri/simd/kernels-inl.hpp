@@ -57,6 +57,7 @@ using namespace COLIBRI_BASE_TARGET;
 #include "colibri/simd/attention-inl.hpp"
 #include "colibri/simd/float_product-inl.hpp"
 #include "colibri/simd/quantise-inl.hpp"
+#include "colibri/simd/weigh-inl.hpp"
 #endif
 
 #if COLIBRI_PLAIN_TARGET

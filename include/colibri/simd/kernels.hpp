@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <span>
 
+#include "colibri/core/fixed_weight.hpp"
 #include "colibri/core/half.hpp"
 #include "colibri/quant/activation.hpp"
 #include "colibri/quant/format_list.hpp"

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 #include "colibri/simd/kernel_table.hpp"
 #include "colibri/simd/targets.hpp"
@@ -15,6 +16,12 @@ inline namespace COLIBRI_SIMD_ABI {
 /// out = x / sqrt(mean(x^2) + epsilon) * weight; without weight if that is null. Zhang and Sennrich 2019, arXiv:1910.07467.
 inline void rms_norm(const float* x, const float* weight, float* out, std::size_t n, float epsilon) noexcept {
     detail::kernels().rms_norm(x, weight, out, n, epsilon);
+}
+
+/// distances[i] and weights[i] are those of x[i] where the best logit is `best` (core/fixed_weight.hpp): the same integers on every
+/// target. n is a multiple of 16.
+inline void weigh(const float* x, std::size_t n, float best, std::uint64_t* distances, std::uint64_t* weights) noexcept {
+    detail::kernels().weigh(x, n, best, distances, weights);
 }
 
 /// out = exp(x - max(x)) / sum(exp(x - max(x))).

@@ -66,6 +66,7 @@ constexpr kernel_table MakeTable(quant::format_list<Formats...>) {
     t.accumulate[kv_slots] = &Accumulate<KvUnpacked>;
     t.span_weights = &SpanWeights;
     t.merge_spans = &MergeSpans;
+    t.weigh = &Weigh;
     t.integer_peak = &IntegerPeak;
     t.float_peak = &FloatPeak;
     return t;
