@@ -30,7 +30,7 @@
 //   COLIBRI_KERNEL_NAMESPACE   the namespace to put them in
 //   COLIBRI_PLAIN_TARGET       1: plain C++, 0: Highway for the current HWY_TARGET
 //   COLIBRI_BASE_TARGET        if defined: the namespace to take everything but the products of 8-bit codes from
-//   COLIBRI_VNNI               1: the CPU has AVX-512 VNNI besides what HWY_TARGET says
+//   COLIBRI_DOT                1: besides what HWY_TARGET says, the CPU has AVX-VNNI, AVX-512 VNNI, or the dot products of ARM
 // No #pragma once. Functions here call no template from outside (std::min and the like): an out-of-line copy would be compiled for
 // this target, and the linker could keep that one for the whole program.
 
@@ -832,10 +832,12 @@ COLIBRI_KERNEL Floats SetF16(std::uint16_t bits) {
 // Each has
 //   run                    elements of a row that share a scale: 1 or 32
 //   bytes                  of such a run
+//   cached                 whether the rows are in the CPU's cache for sure
 //   At(row, d)             elements d..d+15 of a row, decoded exactly as quant's scalar decode does; d a multiple of 16 if run > 1
 //   parts, KeyScale, KeyAt, Key   element d + i, of part k, of the 16 keys of a panel; d starts a part: 32 / parts elements
 struct KvF32 {
     static constexpr std::size_t run = 1, parts = 1, bytes = 4;
+    static constexpr bool cached = false;
     COLIBRI_KERNEL static Floats At(const std::byte* row, std::size_t d) { return Load(reinterpret_cast<const float*>(row) + d); }
     COLIBRI_KERNEL static Floats KeyScale(const std::byte*, std::size_t) { return Zero(); }
     COLIBRI_KERNEL static const std::byte* KeyAt(const std::byte* panel, std::size_t d, std::size_t i) {
@@ -847,8 +849,12 @@ struct KvF32 {
     }
     COLIBRI_KERNEL static void StoreSixteen(const float* in, std::byte* out) { Store(Load(in), reinterpret_cast<float*>(out)); }
 };
+struct KvUnpacked : KvF32 {
+    static constexpr bool cached = true;
+};
 struct KvF16 {
     static constexpr std::size_t run = 1, parts = 1, bytes = 2;
+    static constexpr bool cached = false;
     COLIBRI_KERNEL static Floats At(const std::byte* row, std::size_t d) {
         return LoadF16(reinterpret_cast<const std::uint16_t*>(row) + d);
     }
@@ -866,6 +872,7 @@ struct KvF16 {
 };
 struct KvBf16 {
     static constexpr std::size_t run = 1, parts = 1, bytes = 2;
+    static constexpr bool cached = false;
     COLIBRI_KERNEL static Floats At(const std::byte* row, std::size_t d) {
         return LoadBf16(reinterpret_cast<const std::uint16_t*>(row) + d);
     }
@@ -885,6 +892,7 @@ struct KvBf16 {
 struct KvQ8_0 {
     using Block = quant::q8_0;
     static constexpr std::size_t run = 32, parts = 1, bytes = sizeof(Block);
+    static constexpr bool cached = false;
     COLIBRI_KERNEL static Floats At(const std::byte* row, std::size_t d) {
         const auto& block = reinterpret_cast<const Block*>(row)[d / 32];
         return Mul(LoadI8(block.qs + d % 32), SetF16(block.d));
@@ -903,6 +911,7 @@ struct KvQ8_0 {
 struct KvQ4_0 {
     using Block = quant::q4_0;
     static constexpr std::size_t run = 32, parts = 2, bytes = sizeof(Block);
+    static constexpr bool cached = false;
     COLIBRI_KERNEL static Floats At(const std::byte* row, std::size_t d) {
         const auto& block = reinterpret_cast<const Block*>(row)[d / 32];
         const Floats codes = d % 32 == 0 ? LoadNibbles<false>(block.qs) : LoadNibbles<true>(block.qs);
@@ -983,8 +992,9 @@ inline constexpr std::size_t kScoreStride = 256;
 
 /// Asks for what lies `ahead` bytes behind p, which may be past the end. Hardware prefetchers stop at pages and see short rows: from
 /// DRAM the loops below took twice the time without this.
+template <class Format>
 COLIBRI_KERNEL void PrefetchBehind(const std::byte* p, std::size_t ahead) {
-    __builtin_prefetch(reinterpret_cast<const void*>(reinterpret_cast<std::uintptr_t>(p) + ahead), 0, 2);
+    if constexpr (!Format::cached) __builtin_prefetch(reinterpret_cast<const void*>(reinterpret_cast<std::uintptr_t>(p) + ahead), 0, 2);
 }
 
 /// Rows of the next tile when `left` are left: a tile may have one row more, which then is the last one twice.
@@ -1008,7 +1018,7 @@ COLIBRI_KERNEL void ScoreRun(const std::byte* const (&panels)[kVectors], std::si
     COLIBRI_UNROLL for (std::size_t v = 0; v < kVectors; ++v) scale[v] = Format::KeyScale(panels[v], d);
     for (std::size_t i = 0; i < n; ++i) {
         Floats key[kVectors];
-        COLIBRI_UNROLL for (std::size_t v = 0; v < kVectors; ++v) PrefetchBehind(Format::KeyAt(panels[v], d, i), ahead);
+        COLIBRI_UNROLL for (std::size_t v = 0; v < kVectors; ++v) PrefetchBehind<Format>(Format::KeyAt(panels[v], d, i), ahead);
         COLIBRI_UNROLL for (std::size_t v = 0; v < kVectors; ++v) key[v] = Format::template Key<kPart>(panels[v], d, i, scale[v]);
         COLIBRI_UNROLL for (std::size_t r = 0; r < kRows; ++r) {
             const Floats query = Set(queries[r][d + i]);
@@ -1023,7 +1033,7 @@ COLIBRI_KERNEL void ScoreTile(const head_rows& keys, std::size_t panel, const fl
                               float* scores) {
     const std::byte* panels[kVectors];
     const float* q[kRows];
-    const std::size_t ahead = keys.cold ? kPanelGroup * key_lanes * keys.row_bytes : 0;
+    const std::size_t ahead = kPanelGroup * key_lanes * keys.row_bytes;
     Floats sums[kRows][kVectors];
     COLIBRI_UNROLL for (std::size_t v = 0; v < kVectors; ++v) panels[v] = keys.rows + (panel + v) * key_lanes * keys.row_bytes;
     COLIBRI_UNROLL for (std::size_t r = 0; r < kRows; ++r) {
@@ -1121,24 +1131,24 @@ COLIBRI_KERNEL Floats ValueAt(const std::byte* row, std::size_t d, std::size_t w
 template <class Format, std::size_t kRows, std::size_t kVectors>
 COLIBRI_KERNEL void SumTile(const SumArguments& a, RowTile tile, std::size_t d, std::size_t begin, std::size_t end) {
     Floats sums[kRows][kVectors];
-    const float* weights[kRows];
+    const float* weights = a.weights + tile.row * kScoreStride;
     COLIBRI_UNROLL for (std::size_t r = 0; r < kRows; ++r) {
         const float* out = a.out + tile.At(r) * a.out_stride + d;
-        weights[r] = a.weights + tile.At(r) * kScoreStride;
         COLIBRI_UNROLL for (std::size_t v = 0; v < kVectors; ++v) sums[r][v] = Load(out + 16 * v);
     }
-    const std::size_t ahead = a.values->cold ? kValueChunk * a.values->row_bytes : 0;
+    const std::size_t ahead = kValueChunk * a.values->row_bytes;
     const std::byte* row = a.values->rows + begin * a.values->row_bytes;
     for (std::size_t j = begin; j < end; ++j, row += a.values->row_bytes) {
         Floats value[kVectors];
-        for (std::size_t v = 0; v < kVectors; v += 2) PrefetchBehind(row + (d + 16 * v) / Format::run * Format::bytes, ahead);
+        for (std::size_t v = 0; v < kVectors; v += 2) PrefetchBehind<Format>(row + (d + 16 * v) / Format::run * Format::bytes, ahead);
         COLIBRI_UNROLL for (std::size_t v = 0; v < kVectors; ++v) value[v] = Format::At(row, d + 16 * v);
         COLIBRI_UNROLL for (std::size_t r = 0; r < kRows; ++r) {
-            const Floats weight = Set(weights[r][j]);
+            const Floats weight = Set(weights[r * kScoreStride + j]);
             COLIBRI_UNROLL for (std::size_t v = 0; v < kVectors; ++v) sums[r][v] = Fma(weight, value[v], sums[r][v]);
         }
     }
     COLIBRI_UNROLL for (std::size_t r = 0; r < kRows; ++r) {
+        if (r > 0 && r == tile.rows) break;  // one row too many: made of weights that are nobody's
         float* out = a.out + tile.At(r) * a.out_stride + d;
         COLIBRI_UNROLL for (std::size_t v = 0; v < kVectors; ++v) Store(sums[r][v], out + 16 * v);
     }
@@ -1260,8 +1270,14 @@ COLIBRI_ENTRY void SpanWeights(float* scores, const span_range* ranges, std::siz
         for (std::size_t i = first; i < begin; ++i) row[i] = -__builtin_inff();
         for (std::size_t i = end; i < last; ++i) row[i] = -__builtin_inff();
         Floats tops = Set(-__builtin_inff());
-        for (std::size_t i = first; i < last; i += 16) tops = Max(Load(row + i), tops);
-        maxima[r] = MaxLane(tops);
+        Floats more = tops;
+        std::size_t at = first;
+        for (; at + 32 <= last; at += 32) {
+            tops = Max(Load(row + at), tops);
+            more = Max(Load(row + at + 16), more);
+        }
+        if (at < last) tops = Max(Load(row + at), tops);
+        maxima[r] = MaxLane(Max(tops, more));
         const Floats top = Set(maxima[r]);
         Floats sum = Zero();
         for (std::size_t i = first; i < last; i += 16) {
@@ -1299,6 +1315,9 @@ COLIBRI_ENTRY void MergeSpans(std::size_t rows, const float* maxima, const float
     }
 }
 
+/// Bytes to prefetch ahead where the next ones follow at once.
+inline constexpr std::size_t kUnpackAhead = 2048;
+
 /// Keys of the panels that `positions` touch as panels of floats, 16 * out_stride floats each.
 template <class Format>
 COLIBRI_ENTRY void UnpackKeys(const head_rows& from, span_range positions, float* out, std::size_t out_stride) {
@@ -1307,6 +1326,7 @@ COLIBRI_ENTRY void UnpackKeys(const head_rows& from, span_range positions, float
         float* to = out + panel * key_lanes * out_stride;
         for (std::size_t d = 0; d < from.width; d += Format::run) {
             const Floats scale = Format::KeyScale(in, d);
+            for (std::size_t i = 0; i < key_lanes * Format::bytes; i += 64) PrefetchBehind<Format>(Format::KeyAt(in, d, 0) + i, kUnpackAhead);
             if constexpr (Format::parts == 2) {
                 COLIBRI_UNROLL for (std::size_t i = 0; i < 16; ++i) {
                     Store(Format::template Key<0>(in, d, i, scale), to + (d + i) * key_lanes);
@@ -1328,6 +1348,7 @@ COLIBRI_ENTRY void UnpackValues(const head_rows& from, span_range positions, flo
         const std::byte* in = from.rows + j * from.row_bytes;
         float* to = out + j * out_stride;
         std::size_t d = 0;
+        for (std::size_t i = 0; i < from.row_bytes; i += 64) PrefetchBehind<Format>(in + i, kUnpackAhead);
         for (; d + 16 <= from.width; d += 16) Store(Format::At(in, d), to + d);
         if (d < from.width) StoreSome(KvTail<Format>(in, d, from.width), to + d, from.width - d);
     }
@@ -1459,6 +1480,57 @@ COLIBRI_ENTRY void Residuals(const float* x, std::size_t k, const quant::activat
         if (d > 0.0f) flags[g / 8] = static_cast<std::uint8_t>(flags[g / 8] | 1u << (g % 8));
     }
 }
+// Probabilities as integers (core/fixed_weight.hpp), several at once and to the last bit the same. Part of kernels-inl.hpp.
+
+#if COLIBRI_PLAIN_TARGET
+COLIBRI_ENTRY void Weigh(const float* x, std::size_t n, float best, std::uint64_t* distances, std::uint64_t* weights) {
+    for (std::size_t i = 0; i < n; ++i) {
+        distances[i] = fixed_weight::distance(best, x[i]);
+        weights[i] = fixed_weight::weight_at(distances[i]);
+    }
+}
+#else
+using WideTag = hn::CappedTag<std::uint64_t, 8>;
+using WideVec = hn::Vec<WideTag>;
+
+/// Products of the lower halves.
+COLIBRI_KERNEL WideVec MulLow(WideVec a, WideVec b) {
+    const hn::Repartition<std::uint32_t, WideTag> d32;
+    return hn::MulEven(hn::BitCast(d32, a), hn::BitCast(d32, b));
+}
+
+COLIBRI_ENTRY void Weigh(const float* x, std::size_t n, float best, std::uint64_t* distances, std::uint64_t* weights) {
+    const WideTag d;
+    const hn::RebindToSigned<WideTag> di;
+    const hn::Rebind<double, WideTag> dd;
+    const hn::Rebind<float, WideTag> df;
+    const auto top = hn::Set(dd, static_cast<double>(best));
+    const auto scale = hn::Set(dd, fixed_weight::distance_scale);
+    const auto far = hn::Set(dd, static_cast<double>(fixed_weight::far_away));
+    for (std::size_t i = 0; i < n; i += HWY_LANES(std::uint64_t) < 8 ? HWY_LANES(std::uint64_t) : 8) {
+        const auto scaled = hn::Mul(hn::Sub(top, hn::PromoteTo(dd, hn::LoadU(df, x + i))), scale);
+        const auto held = hn::IfThenElse(hn::Lt(scaled, far), scaled, far);  // NaN counts as far away
+        const WideVec distance = hn::BitCast(d, hn::ConvertTo(di, held));
+        hn::StoreU(distance, d, distances + i);
+        const WideVec y = hn::ShiftRight<32>(MulLow(distance, hn::Set(d, fixed_weight::ln2)));
+        const WideVec y2 = hn::ShiftRight<40>(MulLow(y, y));
+        const WideVec y3 = hn::ShiftRight<40>(MulLow(y2, y));
+        const WideVec sixth = hn::ShiftRight<18>(MulLow(y3, hn::Set(d, 43691)));  // exact for numbers below 2^17; these are below 2^15
+        const WideVec rest = hn::Sub(hn::Add(hn::Sub(hn::Set(d, fixed_weight::full_weight), y), hn::ShiftRight<1>(y2)), sixth);
+        const WideVec step = hn::And(hn::ShiftRight<32>(distance), hn::Set(d, 0xff));
+        const WideVec power = hn::GatherIndex(d, &fixed_weight::powers_of_half.at[0], hn::BitCast(di, step));
+        // power * rest >> 62 from products of halves: power is at most 2^62, rest at most 2^40, so the middle fits.
+        const WideVec power_high = hn::ShiftRight<32>(power);
+        const WideVec rest_high = hn::ShiftRight<32>(rest);
+        const WideVec middle = hn::Add(hn::Add(MulLow(power_high, rest), MulLow(power, rest_high)), hn::ShiftRight<32>(MulLow(power, rest)));
+        const WideVec product = hn::Add(hn::ShiftLeft<2>(MulLow(power_high, rest_high)), hn::ShiftRight<30>(middle));
+        const WideVec whole = hn::ShiftRight<40>(distance);  // below 2^21, so comparing the halves of lanes is enough
+        const hn::Repartition<std::uint32_t, WideTag> d32;
+        const WideVec halvings = hn::BitCast(d, hn::Min(hn::BitCast(d32, whole), hn::BitCast(d32, hn::Set(d, 63))));
+        hn::StoreU(hn::Shr(product, halvings), d, weights + i);
+    }
+}
+#endif
 #endif
 
 #if COLIBRI_PLAIN_TARGET
@@ -1635,11 +1707,15 @@ COLIBRI_KERNEL Bytes64 Join(Bytes32 low, Bytes32 high) {
 COLIBRI_KERNEL WordVec ZeroWords() { return hn::Zero(WordTag()); }
 
 // acc + the sums of w * y over four neighbours, y signed. Unsigned: w at most 127 (255 with VNNI). Signed: any w.
-#if COLIBRI_VNNI
+#if COLIBRI_DOT && HWY_ARCH_X86
 inline constexpr bool kSignedDot = false;  // signed codes are made unsigned with a zero point of 128
 COLIBRI_KERNEL WordVec DotUnsigned(WordVec acc, ByteVec w, ByteVec y) {
-    // Not through Highway or intrinsics: its target string has no avx512vnni in 1.0.3.
+    // Not through Highway or intrinsics: its target strings lack the features.
+#if HWY_MAX_BYTES >= 64
     asm("vpdpbusd %2, %1, %0" : "+v"(acc.raw) : "v"(w.raw), "v"(y.raw));
+#else
+    asm("%{vex%} vpdpbusd %2, %1, %0" : "+x"(acc.raw) : "x"(w.raw), "x"(y.raw));
+#endif
     return acc;
 }
 COLIBRI_KERNEL WordVec DotSigned(WordVec acc, ByteVec w, ByteVec y) { return DotUnsigned(acc, w, y); }
@@ -1687,6 +1763,13 @@ COLIBRI_KERNEL WordVec DotSigned(WordVec acc, ByteVec w, ByteVec y) {
 }
 #else
 inline constexpr bool kSignedDot = true;
+#if COLIBRI_DOT
+COLIBRI_KERNEL WordVec DotSigned(WordVec acc, ByteVec w, ByteVec y) {
+    // The assembler has to be told; what it allows then is more than this function's own target, until the next function's.
+    asm(".arch armv8.2-a+crypto+dotprod\n\tsdot %0.4s, %1.16b, %2.16b" : "+w"(acc.raw) : "w"(w.raw), "w"(y.raw));
+    return acc;
+}
+#else
 COLIBRI_KERNEL WordVec DotSigned(WordVec acc, ByteVec w, ByteVec y) {
     const int8x16_t a = vreinterpretq_s8_u8(w.raw);
     const int8x16_t b = vreinterpretq_s8_u8(y.raw);
@@ -1694,6 +1777,7 @@ COLIBRI_KERNEL WordVec DotSigned(WordVec acc, ByteVec w, ByteVec y) {
     const int16x8_t high = vmull_high_s8(a, b);
     return WordVec(vpadalq_s16(acc.raw, vpaddq_s16(low, high)));  // 2 * 128 * 127 fits 16 bits
 }
+#endif
 COLIBRI_KERNEL WordVec DotUnsigned(WordVec acc, ByteVec w, ByteVec y) { return DotSigned(acc, w, y); }
 #endif
 
@@ -1706,7 +1790,7 @@ COLIBRI_KERNEL WordVec Dot(WordVec acc, ByteVec w, ByteVec y) {
 /// acc + the dots of kAdds pairs of vectors. Where products go through 16 bits, that many pair sums fit: they are added there.
 template <bool kSigned, std::size_t kAdds>
 COLIBRI_KERNEL WordVec DotSeveral(WordVec acc, const ByteVec (&w)[kAdds], const ByteVec (&y)[kAdds]) {
-#if COLIBRI_VNNI || !HWY_ARCH_X86
+#if COLIBRI_DOT || !HWY_ARCH_X86
     COLIBRI_UNROLL for (std::size_t i = 0; i < kAdds; ++i) acc = Dot<kSigned>(acc, w[i], y[i]);
     return acc;
 #else
@@ -2398,7 +2482,7 @@ COLIBRI_KERNEL ByteVec SpreadQuad(const std::int8_t* codes) {
 /// Pair sums of a format's codes that fit 16 bits: adds * 2 * code * 127 < 2^15 (1 where it doesn't matter).
 template <class Format>
 constexpr int AddsOf() {
-#if COLIBRI_VNNI || !HWY_ARCH_X86
+#if COLIBRI_DOT || !HWY_ARCH_X86
     return 1;
 #else
     return Codes<Format>::max_code <= 31 ? 4 : Codes<Format>::max_code <= 63 ? 2 : 1;
@@ -2485,8 +2569,8 @@ private:
     }
 };
 
-/// Adds group g of a chunk (32 columns) of 16 rows; `y` begins at the chunk. In avx512vnni an argument's type belongs to avx512,
-/// which has a function of the same name: parentheses around the name in calls keep that one out.
+/// Adds group g of a chunk (32 columns) of 16 rows; `y` begins at the chunk. In the targets with COLIBRI_DOT an argument's type belongs
+/// to the target they are based on, which has a function of the same name: parentheses around the name keep that one out.
 template <class Format>
 COLIBRI_KERNEL Floats AddPanelGroup(Floats acc, const std::uint8_t* chunk, const PanelScales<Format>& s, const activation_plane& y,
                                     std::size_t g) {
@@ -2857,8 +2941,7 @@ COLIBRI_KERNEL Floats Halves16(const Format* const* rows, std::size_t b, std::ui
     return LoadF16(halves);
 }
 
-/// Factors of a super-block's runs, of 16 rows: out[run] = d * factor. In avx512vnni the arguments' type belongs to avx512, which has
-/// a function of the same name: parentheses around the name in calls keep that one out.
+/// Factors of a super-block's runs, of 16 rows: out[run] = d * factor. Its name in parentheses: see AddPanelGroup.
 template <class Format>
 COLIBRI_KERNEL void UnpackFactors(const std::uint8_t (*factors)[16], Floats d, float (*out)[kGroupPanels * 16], std::size_t p) {
     constexpr std::size_t apart = quant::scale_run<Format> / 16;  // factors come for every 16 weights
@@ -3118,8 +3201,11 @@ constexpr kernel_table MakeTable(quant::format_list<Formats...>) {
     SetKvKernels<KvBf16>(t, 2);
     SetKvKernels<KvQ8_0>(t, 3);
     SetKvKernels<KvQ4_0>(t, 4);
+    t.scores[kv_slots] = &Scores<KvUnpacked>;
+    t.accumulate[kv_slots] = &Accumulate<KvUnpacked>;
     t.span_weights = &SpanWeights;
     t.merge_spans = &MergeSpans;
+    t.weigh = &Weigh;
     t.integer_peak = &IntegerPeak;
     t.float_peak = &FloatPeak;
     return t;
@@ -3144,7 +3230,7 @@ HWY_AFTER_NAMESPACE();
 // ---- colibri/simd/target_pass-inl.hpp
 
 // One turn of the target loop in foreach_target-inl.hpp: COLIBRI_PASS_TARGET's operations from Highway, then our kernels in
-// COLIBRI_KERNEL_NAMESPACE. Leans on three macros inside Highway (HWY_TARGET_TOGGLE, HWY_HIGHWAY_PER_TARGET,
+// COLIBRI_PASS_NAMESPACE, and in COLIBRI_PASS_DOT_NAMESPACE, if that is defined, those for CPUs with instructions for dots of bytes. Leans on three macros inside Highway (HWY_TARGET_TOGGLE, HWY_HIGHWAY_PER_TARGET,
 // HWY_SET_MACROS_PER_TARGET), unchanged from 1.0.3 to 1.4.0.
 
 #undef HWY_TARGET
@@ -3177,23 +3263,25 @@ HWY_AFTER_NAMESPACE();
 #else
 #define COLIBRI_PLAIN_TARGET 0
 #endif
-#define COLIBRI_VNNI 0
+#define COLIBRI_KERNEL_NAMESPACE COLIBRI_PASS_NAMESPACE
+#define COLIBRI_DOT 0
 #define COLIBRI_SECTION_KERNELS
 #include "colibri.hpp"
 #undef COLIBRI_SECTION_KERNELS
-#undef COLIBRI_VNNI
-
-// AVX-512 comes in two kinds; the second differs in the products of 8-bit codes only.
-#ifdef COLIBRI_PASS_VNNI_TARGET
-#define COLIBRI_VNNI 1
-#define COLIBRI_BASE_TARGET avx512
+#undef COLIBRI_DOT
 #undef COLIBRI_KERNEL_NAMESPACE
-#define COLIBRI_KERNEL_NAMESPACE avx512vnni
+
+// Some CPUs of a kind have instructions for sums of four products of bytes, some don't; the products of 8-bit codes differ.
+#ifdef COLIBRI_PASS_DOT_NAMESPACE
+#define COLIBRI_KERNEL_NAMESPACE COLIBRI_PASS_DOT_NAMESPACE
+#define COLIBRI_BASE_TARGET COLIBRI_PASS_NAMESPACE
+#define COLIBRI_DOT 1
 #define COLIBRI_SECTION_KERNELS
 #include "colibri.hpp"
 #undef COLIBRI_SECTION_KERNELS
+#undef COLIBRI_DOT
 #undef COLIBRI_BASE_TARGET
-#undef COLIBRI_VNNI
+#undef COLIBRI_KERNEL_NAMESPACE
 #endif
 #undef COLIBRI_PLAIN_TARGET
 #endif
@@ -3684,6 +3772,95 @@ namespace colibri {
 }
 
 }  // namespace colibri
+
+// ---- colibri/core/fixed_weight.hpp
+
+// Unnormalised probabilities as integers: the same on every machine, and their sum is exact in any order.
+#include <cstddef>
+#include <cstdint>
+#include <numbers>
+
+namespace colibri::fixed_weight {
+
+// A choice among tokens must not depend on compiler, flags or CPU. Floating-point sums do (fused multiply-add, order),
+// so probabilities stand as 40-bit fixed-point weights 2^40 e^(logit - best) while something is decided; a token whose
+// probability is below 2^-40 of the best one's has weight 0. 2^22 weights add up without overflow.
+
+__extension__ using uint128 = unsigned __int128;
+
+inline constexpr int weight_bits = 40;
+inline constexpr std::uint64_t full_weight = std::uint64_t{1} << weight_bits;
+
+/// Largest number r with r * r <= value < 2^126.
+[[nodiscard]] constexpr std::uint64_t floor_sqrt(uint128 value) noexcept {
+    std::uint64_t root = 0;
+    for (int bit = 62; bit >= 0; --bit) {
+        const std::uint64_t next = root | (std::uint64_t{1} << bit);
+        if (static_cast<uint128>(next) * next <= value) root = next;
+    }
+    return root;
+}
+
+/// 2^(-j/256) in units of 2^-62 for j = 0..255, from square roots of 1/2 alone.
+struct power_table {
+    std::uint64_t at[256];
+};
+[[nodiscard]] constexpr power_table make_powers() noexcept {
+    std::uint64_t root[8] = {};  // 2^(-1/2), 2^(-1/4), ...
+    std::uint64_t value = std::uint64_t{1} << 61;
+    for (auto& r : root) {
+        value = floor_sqrt(static_cast<uint128>(value) << 62);
+        r = value;
+    }
+    power_table out{};
+    for (std::size_t j = 0; j < 256; ++j) {
+        uint128 product = std::uint64_t{1} << 62;
+        for (std::size_t bit = 0; bit < 8; ++bit) {
+            if ((j >> (7 - bit)) & 1u) product = (product * root[bit]) >> 62;
+        }
+        out.at[j] = static_cast<std::uint64_t>(product);
+    }
+    return out;
+}
+
+inline constexpr power_table powers_of_half = make_powers();
+
+/// Largest value of `distance`: as good as infinite.
+inline constexpr std::uint64_t far_away = std::uint64_t{1} << 60;
+
+/// Base-2 logarithm's units per unit of a logit.
+inline constexpr double distance_scale = std::numbers::log2e * static_cast<double>(full_weight);
+
+/// How far `logit` is below `best` in bits (base-2 logarithm of the probabilities' ratio), in units of 2^-40. Both
+/// finite, logit <= best. One subtraction, one multiplication, one conversion: nothing that could be fused.
+[[nodiscard]] constexpr std::uint64_t distance(float best, float logit) noexcept {
+    const double scaled = (static_cast<double>(best) - static_cast<double>(logit)) * distance_scale;
+    constexpr auto most = static_cast<double>(far_away);
+    // Through a signed number, as most CPUs have no instruction for the other conversion; NaN counts as far away.
+    return static_cast<std::uint64_t>(static_cast<std::int64_t>(scaled < most ? scaled : most));
+}
+
+inline constexpr std::uint64_t ln2 = 0xb17217f7u;  ///< units of 2^-32
+
+/// 2^40 * 2^(-distance / 2^40), error below 2^-36 of the result before the last bit is cut.
+[[nodiscard]] constexpr std::uint64_t weight_at(std::uint64_t distance) noexcept {
+    const std::uint64_t far = distance >> 40;
+    const std::uint64_t halvings = far < 63 ? far : 63;  // from weight_bits + 1 on nothing is left
+    const std::uint64_t step = (distance >> 32) & 0xffu;
+    // 2^-g for the remaining g < 1/256: 1 - y + y^2/2 - y^3/6 with y = g ln 2; the next term is below 2.3e-12.
+    const std::uint64_t y = ((distance & 0xffffffffu) * ln2) >> 32;
+    const std::uint64_t y2 = (y * y) >> 40;
+    const std::uint64_t y3 = (y2 * y) >> 40;
+    const std::uint64_t rest = full_weight - y + y2 / 2 - y3 / 6;
+    return static_cast<std::uint64_t>((static_cast<uint128>(powers_of_half.at[step]) * rest) >> 62) >> halvings;
+}
+
+/// Weight of `logit` if the best logit is `best`.
+[[nodiscard]] constexpr std::uint64_t weight(float best, float logit) noexcept {
+    return weight_at(distance(best, logit));
+}
+
+}  // namespace colibri::fixed_weight
 
 // ---- colibri/core/half.hpp
 
@@ -5519,6 +5696,7 @@ public:
     /// [begin, end) of the file, split. A cached part shorter than `least` counts as not cached, unless it is all.
     void split(std::uint64_t begin, std::uint64_t end, std::uint64_t least, std::vector<cache_range>& out) const {
         out.clear();
+        if (begin >= end) return;
         auto at = std::upper_bound(ranges_.begin(), ranges_.end(), begin,
                                    [](std::uint64_t offset, const cache_range& range) { return offset < range.end; });
         for (; at != ranges_.end() && at->begin < end; ++at) {
@@ -8984,7 +9162,7 @@ constexpr void unpack_pairs(const std::uint32_t* plane, std::uint32_t* file) noe
 /// Bits of a super-block: eight words (columns) times eight runs.
 constexpr void transpose_bits(std::uint32_t* h) noexcept {
     for (std::size_t j = 0; j < 8; j += 2) exchange<1, repeat(0x55)>(h[j], h[j + 1]);
-    for (std::size_t j : {0, 1, 4, 5}) exchange<2, repeat(0x33)>(h[j], h[j + 2]);
+    for (const std::size_t j : {0u, 1u, 4u, 5u}) exchange<2, repeat(0x33)>(h[j], h[j + 2]);
     for (std::size_t j = 0; j < 4; ++j) exchange<4, repeat(0x0f)>(h[j], h[j + 4]);
 }
 
@@ -9949,6 +10127,8 @@ inline namespace COLIBRI_SIMD_ABI {}
 
 #if defined(__x86_64__)
 #include <cpuid.h>
+#elif defined(__aarch64__) && defined(__linux__)
+#include <sys/auxv.h>
 #endif
 
 namespace colibri::simd {
@@ -9957,8 +10137,10 @@ namespace colibri::simd {
 struct cpu_features {
     bool sse4 = false;        ///< SSE2 to SSE4.2, PCLMUL, AES
     bool avx2 = false;        ///< and AVX, AVX2, BMI, BMI2, FMA, F16C, with register state saved by the system
-    bool avx512 = false;      ///< and AVX-512 F, CD, VL, DQ, BW, with register state saved by the system
+    bool avx2vnni = false;    ///< and AVX-VNNI
+    bool avx512 = false;      ///< AVX2's and AVX-512 F, CD, VL, DQ, BW, with register state saved by the system
     bool avx512vnni = false;  ///< and AVX-512 VNNI
+    bool neondot = false;     ///< ARM: NEON and the dot products of bytes (FEAT_DotProd)
 };
 
 /// Asks the CPU; no state, no allocation, a few hundred cycles (in virtual machines microseconds: cpuid traps there).
@@ -9993,6 +10175,10 @@ struct cpu_features {
     //                                                                f   dq  cd  bw  vl
     out.avx512 = out.avx2 && all(state, {5, 6, 7}) && all(leaf7_b, {16, 17, 28, 30, 31});
     out.avx512vnni = out.avx512 && all(leaf7_c, {11});
+    if (__get_cpuid_count(7, 1, &a, &b, &c, &d) != 0) out.avx2vnni = out.avx2 && all(a, {4});
+#elif defined(__aarch64__) && defined(__linux__)
+    constexpr unsigned long dot_products = 1ul << 20;  // HWCAP_ASIMDDP of the kernel's arch/arm64 documentation
+    out.neondot = (::getauxval(AT_HWCAP) & dot_products) != 0;
 #endif
     return out;
 }
@@ -10051,7 +10237,6 @@ struct head_rows {
     const std::byte* rows = nullptr;
     std::size_t row_bytes = 0;
     std::size_t width = 0;  ///< elements of a row
-    bool cold = true;       ///< rather in memory than in a cache
 };
 
 inline constexpr std::size_t key_lanes = 16;  ///< positions whose keys lie side by side in a panel
@@ -10108,8 +10293,8 @@ struct kernel_table {
     float (*max)(const float* x, std::size_t n);
     std::size_t (*argmax)(const float* x, std::size_t n);
 
-    scores_fn scores[kv_slots];
-    accumulate_fn accumulate[kv_slots];
+    scores_fn scores[kv_slots + 1];          ///< the last one: unpacked to f32, in the CPU's cache
+    accumulate_fn accumulate[kv_slots + 1];
     unpack_fn unpack_keys[kv_slots];    ///< to a panel of floats
     unpack_fn unpack_values[kv_slots];  ///< to rows of floats
     store_fn store[kv_slots];
@@ -10117,6 +10302,8 @@ struct kernel_table {
     void (*span_weights)(float* scores, const span_range* ranges, std::size_t rows, float softcap, float* maxima, float* sums);
     void (*merge_spans)(std::size_t rows, const float* maxima, const float* sums, const float* values, std::size_t value_stride,
                         std::size_t width, float* total_maxima, float* total_sums, float* const* totals);
+
+    void (*weigh)(const float* x, std::size_t n, float best, std::uint64_t* distances, std::uint64_t* weights);
 
     std::uint64_t (*integer_peak)(std::size_t rounds, std::int32_t* sink);
     std::uint64_t (*float_peak)(std::size_t rounds, float* sink);
@@ -10225,44 +10412,48 @@ void store_key_blocks(const float* in, std::byte* panel, std::size_t lane, std::
 
 #ifdef COLIBRI_WITH_TARGET_SSE4
 #define COLIBRI_PASS_TARGET HWY_SSE4
-#define COLIBRI_KERNEL_NAMESPACE sse4
+#define COLIBRI_PASS_NAMESPACE sse4
 #define COLIBRI_SECTION_TARGET_PASS
 #include "colibri.hpp"
 #undef COLIBRI_SECTION_TARGET_PASS
-#undef COLIBRI_KERNEL_NAMESPACE
+#undef COLIBRI_PASS_NAMESPACE
 #undef COLIBRI_PASS_TARGET
 #endif
 
 #ifdef COLIBRI_WITH_TARGET_AVX2
 #define COLIBRI_PASS_TARGET HWY_AVX2
-#define COLIBRI_KERNEL_NAMESPACE avx2
+#define COLIBRI_PASS_NAMESPACE avx2
+#define COLIBRI_PASS_DOT_NAMESPACE avx2vnni
 #define COLIBRI_SECTION_TARGET_PASS
 #include "colibri.hpp"
 #undef COLIBRI_SECTION_TARGET_PASS
-#undef COLIBRI_KERNEL_NAMESPACE
+#undef COLIBRI_PASS_DOT_NAMESPACE
+#undef COLIBRI_PASS_NAMESPACE
 #undef COLIBRI_PASS_TARGET
 #endif
 
 #ifdef COLIBRI_WITH_TARGET_AVX512
 #define COLIBRI_PASS_TARGET HWY_AVX3
-#define COLIBRI_KERNEL_NAMESPACE avx512
-#define COLIBRI_PASS_VNNI_TARGET
+#define COLIBRI_PASS_NAMESPACE avx512
+#define COLIBRI_PASS_DOT_NAMESPACE avx512vnni
 #define COLIBRI_SECTION_TARGET_PASS
 #include "colibri.hpp"
 #undef COLIBRI_SECTION_TARGET_PASS
-#undef COLIBRI_PASS_VNNI_TARGET
-#undef COLIBRI_KERNEL_NAMESPACE
+#undef COLIBRI_PASS_DOT_NAMESPACE
+#undef COLIBRI_PASS_NAMESPACE
 #undef COLIBRI_PASS_TARGET
 #endif
 
 // NEON kernels also in programs compiled for SVE: its vectors have no size and don't fit register tiles.
 #if defined(COLIBRI_STATIC_TARGET_NEON) && (HWY_STATIC_TARGET & (HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128)) != 0
 #define COLIBRI_PASS_TARGET HWY_NEON
-#define COLIBRI_KERNEL_NAMESPACE neon
+#define COLIBRI_PASS_NAMESPACE neon
+#define COLIBRI_PASS_DOT_NAMESPACE neondot
 #define COLIBRI_SECTION_TARGET_PASS
 #include "colibri.hpp"
 #undef COLIBRI_SECTION_TARGET_PASS
-#undef COLIBRI_KERNEL_NAMESPACE
+#undef COLIBRI_PASS_DOT_NAMESPACE
+#undef COLIBRI_PASS_NAMESPACE
 #undef COLIBRI_PASS_TARGET
 #define COLIBRI_STATIC_TARGET_DONE
 #endif
@@ -10270,24 +10461,26 @@ void store_key_blocks(const float* in, std::byte* panel, std::size_t lane, std::
 // The program's own target last: Highway's macros end as a plain #include <hwy/highway.h> leaves them.
 #define COLIBRI_PASS_TARGET HWY_STATIC_TARGET
 #if defined(COLIBRI_STATIC_TARGET_AVX512)
-#define COLIBRI_KERNEL_NAMESPACE avx512
-#define COLIBRI_PASS_VNNI_TARGET
+#define COLIBRI_PASS_NAMESPACE avx512
+#define COLIBRI_PASS_DOT_NAMESPACE avx512vnni
 #elif defined(COLIBRI_STATIC_TARGET_AVX2)
-#define COLIBRI_KERNEL_NAMESPACE avx2
+#define COLIBRI_PASS_NAMESPACE avx2
+#define COLIBRI_PASS_DOT_NAMESPACE avx2vnni
 #elif defined(COLIBRI_STATIC_TARGET_SSE4)
-#define COLIBRI_KERNEL_NAMESPACE sse4
+#define COLIBRI_PASS_NAMESPACE sse4
 #elif defined(COLIBRI_STATIC_TARGET_NEON)
-#define COLIBRI_KERNEL_NAMESPACE neon
+#define COLIBRI_PASS_NAMESPACE neon
+#define COLIBRI_PASS_DOT_NAMESPACE neondot
 #else
-#define COLIBRI_KERNEL_NAMESPACE baseline
+#define COLIBRI_PASS_NAMESPACE baseline
 #define COLIBRI_PASS_PLAIN_TARGET
 #endif
 #define COLIBRI_SECTION_TARGET_PASS
 #include "colibri.hpp"
 #undef COLIBRI_SECTION_TARGET_PASS
-#undef COLIBRI_PASS_VNNI_TARGET
+#undef COLIBRI_PASS_DOT_NAMESPACE
 #undef COLIBRI_PASS_PLAIN_TARGET
-#undef COLIBRI_KERNEL_NAMESPACE
+#undef COLIBRI_PASS_NAMESPACE
 #undef COLIBRI_STATIC_TARGET_DONE
 
 #undef COLIBRI_PASS_TARGET
@@ -10326,8 +10519,10 @@ inline constexpr target_entry target_list[] = {
     {"avx512", nullptr, [](const cpu_features& cpu) noexcept { return cpu.avx512; }},
 #endif
 #if defined(COLIBRI_WITH_TARGET_AVX2) || defined(COLIBRI_STATIC_TARGET_AVX2)
+    {"avx2vnni", &avx2vnni::kTable, [](const cpu_features& cpu) noexcept { return cpu.avx2vnni; }},
     {"avx2", &avx2::kTable, [](const cpu_features& cpu) noexcept { return cpu.avx2; }},
 #else
+    {"avx2vnni", nullptr, [](const cpu_features& cpu) noexcept { return cpu.avx2vnni; }},
     {"avx2", nullptr, [](const cpu_features& cpu) noexcept { return cpu.avx2; }},
 #endif
 #if defined(COLIBRI_WITH_TARGET_SSE4) || defined(COLIBRI_STATIC_TARGET_SSE4)
@@ -10343,7 +10538,10 @@ inline constexpr target_entry target_list[] = {
 };
 #elif defined(COLIBRI_STATIC_TARGET_NEON)
 // Highway's NEON also means AES, which the compiler never uses on its own: any AArch64 CPU runs these.
-inline constexpr target_entry target_list[] = {{"neon", &neon::kTable, [](const cpu_features&) noexcept { return true; }}};
+inline constexpr target_entry target_list[] = {
+    {"neondot", &neondot::kTable, [](const cpu_features& cpu) noexcept { return cpu.neondot; }},
+    {"neon", &neon::kTable, [](const cpu_features&) noexcept { return true; }},
+};
 #else
 inline constexpr target_entry target_list[] = {{"baseline", &baseline::kTable, [](const cpu_features&) noexcept { return true; }}};
 #endif
@@ -10379,7 +10577,7 @@ inline namespace COLIBRI_SIMD_ABI {
 
 /// A set of instructions that Colibri has kernels for.
 struct target_info {
-    std::string_view name;  ///< "avx512vnni", "avx512", "avx2", "sse4", "baseline"; "neon" on ARM
+    std::string_view name;  ///< "avx512vnni", "avx512", "avx2vnni", "avx2", "sse4", "baseline"; "neondot", "neon" on ARM
     bool compiled;          ///< whether this program contains its kernels
     bool runnable;          ///< whether this CPU and operating system can run them
 };
@@ -10525,7 +10723,7 @@ inline void scores(dtype type, const head_rows& keys, const float* const* querie
 }
 
 /// out[r * out_stride + d] = sum over row r's positions j of weights[r * attention_span + j] * value j[d], ascending, from 0.
-/// Precondition: is_kv_format(type).
+/// Preconditions: is_kv_format(type); weights has rows + 1 rows, whose last one is read at most.
 inline void accumulate(dtype type, const head_rows& values, const float* weights, const span_range* ranges, std::size_t rows,
                        float* out, std::size_t out_stride) noexcept {
     detail::kernels().accumulate[kv_slot(type)](values, weights, ranges, rows, out, out_stride);
@@ -10561,7 +10759,7 @@ inline constexpr std::size_t unpacked_rows = 17;
 
 /// Floats of scratch that attend_span takes.
 [[nodiscard]] constexpr std::size_t attention_scratch_floats(std::size_t rows, std::size_t head_k, std::size_t head_v) noexcept {
-    return attention_span * (rows + (rows < unpacked_rows ? 0 : head_k + round_up(head_v, std::size_t{16}) + 16));
+    return attention_span * (rows + 1 + (rows < unpacked_rows ? 0 : head_k + round_up(head_v, std::size_t{16}) + 16));
 }
 
 /// softmax(scale * q.K) V of each row over its positions in one span, not yet divided by the sum. The bits of a row don't depend
@@ -10571,8 +10769,8 @@ inline void attend_span(const attention_rows& rows, const span_range* ranges, co
                         float* scratch) noexcept {
     const auto& table = detail::kernels();
     float* scores = scratch;
-    head_rows keys{span.keys, kv_row_bytes(span.key_type, rows.head_k), rows.head_k, true};
-    head_rows values{span.values, kv_row_bytes(span.value_type, rows.head_v), rows.head_v, true};
+    head_rows keys{span.keys, kv_row_bytes(span.key_type, rows.head_k), rows.head_k};
+    head_rows values{span.values, kv_row_bytes(span.value_type, rows.head_v), rows.head_v};
     std::size_t key_slot = kv_slot(span.key_type);
     std::size_t value_slot = kv_slot(span.value_type);
     if (rows.count >= unpacked_rows) {
@@ -10581,19 +10779,19 @@ inline void attend_span(const attention_rows& rows, const span_range* ranges, co
             if (ranges[r].begin >= ranges[r].end) continue;
             all = {std::min(all.begin, ranges[r].begin), std::max(all.end, ranges[r].end)};
         }
-        float* unpacked = scratch + rows.count * attention_span;
+        float* unpacked = scratch + (rows.count + 1) * attention_span;
         if (span.key_type != dtype::f32) {
             table.unpack_keys[key_slot](keys, all, unpacked, rows.head_k);
-            keys = {reinterpret_cast<const std::byte*>(unpacked), rows.head_k * sizeof(float), rows.head_k, false};
-            key_slot = kv_slot(dtype::f32);
+            keys = {reinterpret_cast<const std::byte*>(unpacked), rows.head_k * sizeof(float), rows.head_k};
+            key_slot = kv_slots;
         }
         unpacked += rows.head_k * attention_span;
         if (span.value_type != dtype::f32) {
             // Rows a power of two apart would fall into few sets of the cache.
             const std::size_t stride = round_up(rows.head_v, std::size_t{16}) + 16;
             table.unpack_values[value_slot](values, all, unpacked, stride);
-            values = {reinterpret_cast<const std::byte*>(unpacked), stride * sizeof(float), rows.head_v, false};
-            value_slot = kv_slot(dtype::f32);
+            values = {reinterpret_cast<const std::byte*>(unpacked), stride * sizeof(float), rows.head_v};
+            value_slot = kv_slots;
         }
     }
     table.scores[key_slot](keys, rows.queries, ranges, rows.count, rows.scale, scores);
@@ -10723,6 +10921,7 @@ template <class Sink>
 
 // Operations on vectors of floats: norms, softmax, RoPE, activation functions, sums.
 #include <cstddef>
+#include <cstdint>
 
 
 namespace colibri::simd {
@@ -10734,6 +10933,12 @@ inline namespace COLIBRI_SIMD_ABI {
 /// out = x / sqrt(mean(x^2) + epsilon) * weight; without weight if that is null. Zhang and Sennrich 2019, arXiv:1910.07467.
 inline void rms_norm(const float* x, const float* weight, float* out, std::size_t n, float epsilon) noexcept {
     detail::kernels().rms_norm(x, weight, out, n, epsilon);
+}
+
+/// distances[i] and weights[i] are those of x[i] where the best logit is `best` (core/fixed_weight.hpp): the same integers on every
+/// target. n is a multiple of 16.
+inline void weigh(const float* x, std::size_t n, float best, std::uint64_t* distances, std::uint64_t* weights) noexcept {
+    detail::kernels().weigh(x, n, best, distances, weights);
 }
 
 /// out = exp(x - max(x)) / sum(exp(x - max(x))).
@@ -11440,11 +11645,15 @@ public:
     /// Takes the tokens of the next batch, at most sizes.tokens; those of a sequence are in order of position. No allocation.
     void plan(std::span<const token_place> places) noexcept {
         blocks_.clear();
+        // Small enough for several blocks a thread, but not so small that decoding keys and values costs more than using them.
+        const std::size_t lanes = std::size_t{sizes_.kv_heads} * slices_;
+        const std::size_t least = std::min<std::size_t>(block_tokens_, (least_rows + slice_heads_ - 1) / slice_heads_);
+        const std::size_t most = std::clamp<std::size_t>(places.size() * lanes / (std::size_t{4} * sizes_.threads), least, block_tokens_);
         for (std::size_t t = 0; t < places.size(); ++t) {
             const auto& place = places[t];
             if (!blocks_.empty()) {
                 auto& last = blocks_.back();
-                if (last.sequence == place.sequence && last.count < block_tokens_ && last.position + last.count == place.position) {
+                if (last.sequence == place.sequence && last.count < most && last.position + last.count == place.position) {
                     ++last.count;
                     continue;
                 }
@@ -11470,7 +11679,9 @@ public:
     [[nodiscard]] std::uint64_t bytes() const noexcept { return scratch_.size() + parts_.size(); }
 
 private:
-    static constexpr std::uint32_t most_rows = 64;  ///< of a block: what is decoded for them stays in the second-level cache
+    static constexpr std::uint32_t most_rows = 128;  ///< of a block: what is decoded for them stays in the second-level cache
+
+    static constexpr std::uint32_t least_rows = 16;
 
     struct block {
         std::size_t token;       ///< first one in the batch
@@ -16342,7 +16553,7 @@ enum class access : std::uint8_t {
 /// Where weights are held.
 enum class holding : std::uint8_t {
     automatic,  ///< resident where they fit into the free memory, else mapped
-    mapped,     ///< in the page cache: starts at once and shares memory with other processes; read again when the cache is too small
+    mapped,     ///< in the page cache: starts at once, shares memory with other processes; read again when it is too small
     resident,   ///< in memory of our own, read and packed for speed when the model is opened
 };
 
@@ -16811,7 +17022,8 @@ private:
         constexpr std::uint64_t least = 64 << 10;
         source.cache.split(first, last, least, scratch.ranges);
         for (const auto& range : scratch.ranges) {
-            const std::span<std::byte> to(scratch.memory + (range.begin - first), static_cast<std::size_t>(range.end - range.begin));
+            const std::span<std::byte> to(scratch.memory + (range.begin - first),
+                                          static_cast<std::size_t>(range.end - range.begin));
             auto ok = range.cached ? source.cached->read_at(range.begin, to) : source.direct->read_at(range.begin, to);
             if (!ok) return std::move(ok).error();
         }
@@ -18100,7 +18312,8 @@ public:
         };
         simd::products(jobs, s_.input, pool_);
         // Tokens side by side write to the same panels of keys: a thread takes several of a long prompt.
-        pool_.for_chunks(tokens_, tokens_ < 64 ? 1 : 16, [&](std::size_t begin, std::size_t end, unsigned) {
+        const std::size_t chunk = std::clamp<std::size_t>(tokens_ / (std::size_t{4} * pool_.size()), 1, simd::key_lanes);
+        pool_.for_chunks(tokens_, chunk, [&](std::size_t begin, std::size_t end, unsigned) {
             for (std::size_t t = begin; t < end; ++t) prepare_token(layer, t);
         });
         attention_job job;
@@ -18536,99 +18749,18 @@ private:
 
 }  // namespace colibri
 
-// ---- colibri/sampling/weight.hpp
+// ---- colibri/sampling/logit_blocks.hpp
 
-// Unnormalised probabilities as integers: the same on every machine, and their sum is exact in any order.
-#include <array>
-#include <cstddef>
-#include <cstdint>
-#include <numbers>
-
-namespace colibri::sampling::detail {
-
-// A choice among tokens must not depend on compiler, flags or CPU. Floating-point sums do (fused multiply-add, order),
-// so probabilities stand as 40-bit fixed-point weights 2^40 e^(logit - best) while something is decided; a token whose
-// probability is below 2^-40 of the best one's has weight 0. 2^22 weights add up without overflow.
-
-__extension__ using uint128 = unsigned __int128;
-
-inline constexpr int weight_bits = 40;
-inline constexpr std::uint64_t full_weight = std::uint64_t{1} << weight_bits;
-
-/// Largest number r with r * r <= value < 2^126.
-[[nodiscard]] constexpr std::uint64_t floor_sqrt(uint128 value) noexcept {
-    std::uint64_t root = 0;
-    for (int bit = 62; bit >= 0; --bit) {
-        const std::uint64_t next = root | (std::uint64_t{1} << bit);
-        if (static_cast<uint128>(next) * next <= value) root = next;
-    }
-    return root;
-}
-
-/// 2^(-j/256) in units of 2^-62 for j = 0..255, from square roots of 1/2 alone.
-[[nodiscard]] constexpr std::array<std::uint64_t, 256> make_powers() noexcept {
-    std::array<std::uint64_t, 8> root{};  // 2^(-1/2), 2^(-1/4), ...
-    std::uint64_t value = std::uint64_t{1} << 61;
-    for (auto& r : root) {
-        value = floor_sqrt(static_cast<uint128>(value) << 62);
-        r = value;
-    }
-    std::array<std::uint64_t, 256> out{};
-    for (std::size_t j = 0; j < 256; ++j) {
-        uint128 product = std::uint64_t{1} << 62;
-        for (std::size_t bit = 0; bit < 8; ++bit) {
-            if ((j >> (7 - bit)) & 1u) product = (product * root[bit]) >> 62;
-        }
-        out[j] = static_cast<std::uint64_t>(product);
-    }
-    return out;
-}
-
-inline constexpr std::array<std::uint64_t, 256> powers_of_half = make_powers();
-
-/// Largest value of `distance`: as good as infinite.
-inline constexpr std::uint64_t far_away = std::uint64_t{1} << 60;
-
-/// How far `logit` is below `best` in bits (base-2 logarithm of the probabilities' ratio), in units of 2^-40. Both
-/// finite, logit <= best. One subtraction, one multiplication, one conversion: nothing that could be fused.
-[[nodiscard]] constexpr std::uint64_t distance(float best, float logit) noexcept {
-    constexpr double scale = std::numbers::log2e * static_cast<double>(full_weight);
-    const double scaled = (static_cast<double>(best) - static_cast<double>(logit)) * scale;
-    return scaled < static_cast<double>(far_away) ? static_cast<std::uint64_t>(scaled) : far_away;
-}
-
-/// 2^40 * 2^(-distance / 2^40), error below 2^-36 of the result before the last bit is cut.
-[[nodiscard]] constexpr std::uint64_t weight_at(std::uint64_t distance) noexcept {
-    const std::uint64_t halvings = distance >> 40;
-    if (halvings > weight_bits) return 0;
-    const std::uint64_t step = (distance >> 32) & 0xffu;
-    // 2^-g for the remaining g < 1/256: 1 - y + y^2/2 - y^3/6 with y = g ln 2; the next term is below 2.3e-12.
-    constexpr std::uint64_t ln2 = 0xb17217f7u;  // units of 2^-32
-    const std::uint64_t y = ((distance & 0xffffffffu) * ln2) >> 32;
-    const std::uint64_t y2 = (y * y) >> 40;
-    const std::uint64_t y3 = (y2 * y) >> 40;
-    const std::uint64_t rest = full_weight - y + y2 / 2 - y3 / 6;
-    return static_cast<std::uint64_t>((static_cast<uint128>(powers_of_half[step]) * rest) >> 62) >> halvings;
-}
-
-/// Weight of `logit` if the best logit is `best`.
-[[nodiscard]] constexpr std::uint64_t weight(float best, float logit) noexcept {
-    return weight_at(distance(best, logit));
-}
-
-}  // namespace colibri::sampling::detail
-
-// ---- colibri/sampling/candidates.hpp
-
-// The tokens that may come next, as a range that steps narrow and change.
+// The logits of a whole vocabulary, changed here and there, read block by block without a copy.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <functional>
 #include <limits>
 #include <span>
+#include <utility>
 #include <vector>
-
 
 namespace colibri::sampling {
 
@@ -18637,6 +18769,606 @@ using token_id = std::int32_t;
 
 /// Candidates' logits lie between minus and plus this.
 inline constexpr float largest_logit = std::numeric_limits<float>::max();
+
+namespace detail {
+
+/// Whether a token with this logit can be chosen: not for minus infinity and NaN.
+[[nodiscard]] inline bool possible(float logit) noexcept { return logit > -std::numeric_limits<float>::infinity(); }
+
+/// Logits of all tokens: those loaded, with single ones replaced, then all divided by one number. Everything is in order of
+/// ids, in blocks of 64. Plus infinity counts as the largest float. Allocates for the first token of a vocabulary only.
+class logit_blocks {
+public:
+    static constexpr std::size_t width = 64;
+
+    /// Starts over. The memory must stay while it is read from here.
+    void load(std::span<const float> logits) noexcept {
+        forget_changes();
+        logits_ = logits;
+        divisor_ = 1.0f;
+        maxima_known_ = false;
+    }
+
+    [[nodiscard]] std::size_t tokens() const noexcept { return logits_.size(); }
+    [[nodiscard]] std::size_t blocks() const noexcept { return (logits_.size() + width - 1) / width; }
+    [[nodiscard]] bool contains(token_id id) const noexcept { return id >= 0 && static_cast<std::size_t>(id) < logits_.size(); }
+
+    /// Sets logit = change(index in `ids`, logit) where that logit is possible. Precondition: not divided.
+    template <class Change>
+    void change(std::span<const token_id> ids, Change&& change);
+
+    /// Divides all logits by t > 0. Precondition: not divided.
+    void divide(float t) noexcept { divisor_ = t; }
+    [[nodiscard]] bool divided() const noexcept { return divisor_ != 1.0f; }
+
+    /// Reads one block into `out`, the rest of the last one minus infinity; returns how many tokens are in it.
+    std::size_t read(std::size_t block, float (&out)[width]) const noexcept;
+
+    /// Finds the largest logit of each block.
+    void find_maxima();
+    /// The largest logit of a block, of all; minus infinity where none is possible. Preconditions: find_maxima was called.
+    [[nodiscard]] float maximum(std::size_t block) const noexcept { return quotient(maxima_[block]); }
+    [[nodiscard]] float best() const noexcept;
+    /// The count-th largest (from 1) of the blocks' maxima: at least `count` logits reach it.
+    [[nodiscard]] float reached_by(std::size_t count);
+
+    /// Takes all changes back, so that the room for them is free.
+    void forget_changes() noexcept {
+        for (const auto& one : changes_) slot_[static_cast<std::size_t>(one.id)] = 0;
+        changes_.clear();
+    }
+    /// One number per id, all 0 while no change is kept.
+    [[nodiscard]] std::vector<std::uint32_t>& slots() {
+        if (slot_.size() < logits_.size()) slot_.resize(logits_.size(), 0);
+        return slot_;
+    }
+
+private:
+    static constexpr float impossible = -std::numeric_limits<float>::infinity();
+
+    struct changed {
+        token_id id;
+        float logit;
+    };
+
+    [[nodiscard]] static float limited(float logit) noexcept { return largest_logit < logit ? largest_logit : logit; }
+    [[nodiscard]] float quotient(float logit) const noexcept {
+        if (divisor_ == 1.0f) return logit;
+        const float q = std::clamp(logit / divisor_, -largest_logit, largest_logit);
+        return possible(logit) ? q : logit;
+    }
+
+    std::span<const float> logits_;
+    float divisor_ = 1.0f;
+    std::vector<changed> changes_;
+    std::vector<std::uint32_t> slot_;  ///< per id: 1 + place in changes_; 0 elsewhere
+    std::vector<float> maxima_;        ///< of each block, not divided
+    bool maxima_known_ = false;
+    std::vector<float> reordered_;     ///< maxima_
+};
+
+template <class Change>
+void logit_blocks::change(std::span<const token_id> ids, Change&& change) {
+    auto& slots_by_id = slots();
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+        if (!contains(ids[i])) continue;
+        auto& slot = slots_by_id[static_cast<std::size_t>(ids[i])];
+        if (slot == 0) {
+            changes_.push_back({ids[i], limited(logits_[static_cast<std::size_t>(ids[i])])});
+            slot = static_cast<std::uint32_t>(changes_.size());
+        }
+        auto& logit = changes_[slot - 1].logit;
+        if (possible(logit)) logit = limited(change(i, logit));
+    }
+    maxima_known_ = false;
+}
+
+// Loops over a whole block become vectors; what the last, shorter one lacks is filled up.
+inline std::size_t logit_blocks::read(std::size_t block, float (&out)[width]) const noexcept {
+    const std::size_t begin = block * width;
+    const std::size_t count = std::min(width, logits_.size() - begin);
+    if (count == width) std::memcpy(out, logits_.data() + begin, sizeof out);
+    else {
+        std::fill(out, out + width, impossible);
+        std::copy_n(logits_.data() + begin, count, out);
+    }
+    for (float& logit : out) logit = limited(logit);
+    if (!changes_.empty()) {
+        for (std::size_t i = 0; i < count; ++i) {
+            if (slot_[begin + i] != 0) out[i] = changes_[slot_[begin + i] - 1].logit;
+        }
+    }
+    if (divisor_ != 1.0f) {
+        for (float& logit : out) {
+            const float q = logit / divisor_;
+            const float low = q < -largest_logit ? -largest_logit : q;
+            const float held = largest_logit < low ? largest_logit : low;
+            logit = logit > impossible ? held : logit;
+        }
+    }
+    return count;
+}
+
+// 16 lanes of elementwise comparisons become vector maxima without -ffast-math, as one reduction would not; a NaN loses
+// every comparison.
+inline void logit_blocks::find_maxima() {
+    if (maxima_known_) return;
+    constexpr std::size_t lanes = 16;
+    maxima_.resize(blocks());
+    const auto largest = [](const float* from) {
+        float lane[lanes];
+        for (std::size_t j = 0; j < lanes; ++j) lane[j] = impossible;
+        for (std::size_t i = 0; i < width; i += lanes) {
+            for (std::size_t j = 0; j < lanes; ++j) lane[j] = from[i + j] > lane[j] ? from[i + j] : lane[j];
+        }
+        for (std::size_t half = lanes / 2; half > 0; half /= 2) {
+            for (std::size_t j = 0; j < half; ++j) lane[j] = lane[j + half] > lane[j] ? lane[j + half] : lane[j];
+        }
+        return lane[0];
+    };
+    const float divisor = std::exchange(divisor_, 1.0f);
+    const auto again = [&](std::size_t block) {
+        float logits[width];
+        read(block, logits);
+        maxima_[block] = largest(logits);
+    };
+    const std::size_t whole = logits_.size() / width;
+    for (std::size_t b = 0; b < whole; ++b) maxima_[b] = limited(largest(logits_.data() + b * width));
+    if (whole < maxima_.size()) again(whole);
+    constexpr float unknown = std::numeric_limits<float>::quiet_NaN();
+    for (const auto& one : changes_) maxima_[static_cast<std::size_t>(one.id) / width] = unknown;
+    for (const auto& one : changes_) {
+        const std::size_t b = static_cast<std::size_t>(one.id) / width;
+        if (maxima_[b] != maxima_[b]) again(b);
+    }
+    divisor_ = divisor;
+    maxima_known_ = true;
+}
+
+inline float logit_blocks::best() const noexcept {
+    float most = impossible;
+    for (const float one : maxima_) most = std::max(most, one);
+    return quotient(most);
+}
+
+inline float logit_blocks::reached_by(std::size_t count) {
+    reordered_.assign(maxima_.begin(), maxima_.end());
+    const auto nth = reordered_.begin() + static_cast<std::ptrdiff_t>(count - 1);
+    std::nth_element(reordered_.begin(), nth, reordered_.end(), std::greater<>{});
+    return quotient(*nth);
+}
+
+}  // namespace detail
+}  // namespace colibri::sampling
+
+// ---- colibri/sampling/weight.hpp
+
+// Unnormalised probabilities as integers, as sampling uses them.
+
+namespace colibri::sampling::detail {
+
+using fixed_weight::distance;
+using fixed_weight::far_away;
+using fixed_weight::full_weight;
+using fixed_weight::uint128;
+using fixed_weight::weight;
+using fixed_weight::weight_at;
+using fixed_weight::weight_bits;
+
+}  // namespace colibri::sampling::detail
+
+// ---- colibri/sampling/candidates_passes.hpp
+
+// How candidates pass over their logits or their list; the second half of candidates.hpp, which includes it.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+
+
+namespace colibri::sampling {
+
+inline void candidates::load(std::span<const float> logits) {
+    logits_.load(logits);
+    list_.clear();
+    listed_ = false;
+    by_id_ = true;
+    sorted_ = 0;
+    possible_ = 0;
+    forget_sums();
+    chosen_ = false;
+    choice_ = {};
+}
+
+/// Calls visit(number, logits, count) for blocks of 64 ids or of 64 candidates of the list, the last one filled up with minus
+/// infinity.
+template <class Visit>
+void candidates::each_block(Visit&& visit) {
+    float logits[width];
+    if (!listed_) {
+        for (std::size_t b = 0; b < logits_.blocks(); ++b) {
+            const std::size_t count = logits_.read(b, logits);
+            visit(b, logits, count);
+        }
+        return;
+    }
+    for (std::size_t begin = 0; begin < list_.size(); begin += width) {
+        const std::size_t count = std::min(width, list_.size() - begin);
+        if (count < width) std::fill(logits, logits + width, -std::numeric_limits<float>::infinity());
+        for (std::size_t i = 0; i < count; ++i) logits[i] = list_[begin + i].logit;
+        visit(begin / width, logits, count);
+    }
+}
+
+template <class Visit>
+void candidates::each(Visit&& visit) {
+    each_block([&](std::size_t block, const float(&logits)[width], std::size_t count) {
+        for (std::size_t i = 0; i < count; ++i) {
+            const std::size_t at = block * width + i;
+            if (listed_) visit(list_[at].id, logits[i]);
+            else if (detail::possible(logits[i])) visit(static_cast<token_id>(at), logits[i]);
+        }
+    });
+}
+
+/// Makes the list of those that `keep(candidate)` is true for, from blocks for whose maximum `wanted_block` is.
+template <class Block, class Keep>
+void candidates::gather(Block&& wanted_block, Keep&& keep) {
+    logits_.find_maxima();
+    list_.clear();
+    list_.reserve(logits_.tokens());
+    float logits[width];
+    candidate kept[width];
+    for (std::size_t b = 0; b < logits_.blocks(); ++b) {
+        if (!wanted_block(logits_.maximum(b))) continue;
+        const std::size_t count = logits_.read(b, logits);
+        std::size_t n = 0;
+        for (std::size_t i = 0; i < count; ++i) {
+            kept[n] = {static_cast<token_id>(b * width + i), logits[i], 0.0f};
+            const candidate& one = kept[n];
+            n += detail::possible(one.logit) && keep(one) ? 1 : 0;
+        }
+        list_.insert(list_.end(), kept, kept + n);
+    }
+    become_list();
+}
+
+/// What is in list_, in order of ids, is all there is from now on.
+inline void candidates::become_list() noexcept {
+    logits_.forget_changes();
+    listed_ = true;
+    by_id_ = true;
+    sorted_ = 0;
+    forget_sums();
+}
+
+template <class Change>
+void candidates::change(std::span<const token_id> ids, Change&& change) {
+    if (!listed_ && logits_.divided()) list();
+    forget_sums();
+    if (!listed_) {
+        possible_ = 0;
+        return logits_.change(ids, change);
+    }
+    auto& slots = logits_.slots();
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+        if (logits_.contains(ids[i])) slots[static_cast<std::size_t>(ids[i])] = static_cast<std::uint32_t>(i + 1);
+    }
+    for (auto& one : list_) {
+        const std::uint32_t slot = slots[static_cast<std::size_t>(one.id)];
+        if (slot != 0) one.logit = std::min(change(std::size_t{slot} - 1, one.logit), largest_logit);
+    }
+    for (const token_id id : ids) {
+        if (logits_.contains(id)) slots[static_cast<std::size_t>(id)] = 0;
+    }
+    sorted_ = 0;
+    keep_if([](const candidate& one) { return detail::possible(one.logit); });
+}
+
+inline void candidates::divide(float t) {
+    if (t == 1.0f) return;
+    forget_sums();
+    if (!listed_ && !logits_.divided()) return logits_.divide(t);
+    list();
+    for (auto& one : list_) one.logit = std::clamp(one.logit / t, -largest_logit, largest_logit);
+}
+
+template <class Keep>
+void candidates::keep_if(Keep&& keep) {
+    if (!listed_) return gather([](float) { return true; }, keep);
+    std::size_t kept = 0;
+    std::size_t sorted = 0;
+    for (std::size_t i = 0; i < list_.size(); ++i) {
+        if (!keep(static_cast<const candidate&>(list_[i]))) continue;
+        if (i < sorted_) ++sorted;
+        list_[kept++] = list_[i];
+    }
+    list_.resize(kept);
+    sorted_ = sorted;
+    forget_sums();
+}
+
+inline void candidates::keep_best(std::size_t count) {
+    count = std::max<std::size_t>(count, 1);
+    // At least `count` logits reach the count-th largest block maximum. While that is not among the smallest maxima,
+    // few more do: with maxima of 64 independent logits 2 % of all where three quarters of the blocks are wanted.
+    if (!listed_ && count <= logits_.tokens() / width / 4 * 3) {
+        logits_.find_maxima();
+        const float least = logits_.reached_by(count);
+        gather([least](float most) { return most >= least; }, [least](const candidate& one) { return one.logit >= least; });
+        // Minus infinity there means fewer than `count` blocks with candidates, all of which were gathered.
+    }
+    sort_front(std::min(count, list().size()));
+    if (list_.size() > count) {
+        list_.resize(count);
+        forget_sums();
+    }
+}
+
+inline void candidates::keep_at_least(float least) {
+    const auto reaches = [least](const candidate& one) { return one.logit >= least; };
+    if (listed_) keep_if(reaches);
+    else gather([least](float most) { return most >= least; }, reaches);
+}
+
+inline void candidates::sort_front(std::size_t count) {
+    list();
+    count = std::min(count, list_.size());
+    if (sorted_ >= count) return;
+    const auto from = list_.begin() + static_cast<std::ptrdiff_t>(sorted_);
+    const auto to = list_.begin() + static_cast<std::ptrdiff_t>(count);
+    if (to != list_.end()) std::nth_element(from, to, list_.end(), better{});
+    std::sort(from, to, better{});
+    sorted_ = count;
+    by_id_ = false;
+    forget_sums();  // they are in the list's order
+}
+
+inline std::span<const candidate> candidates::front(std::size_t count) {
+    if (listed_ || count > logits_.blocks()) {
+        sort_front(count);
+        return {list_.data(), std::min(count, list_.size())};
+    }
+    logits_.find_maxima();
+    const float least = logits_.reached_by(count);
+    some_.clear();
+    float logits[width];
+    for (std::size_t b = 0; b < logits_.blocks(); ++b) {
+        if (!(logits_.maximum(b) >= least)) continue;
+        const std::size_t in_block = logits_.read(b, logits);
+        for (std::size_t i = 0; i < in_block; ++i) {
+            if (logits[i] >= least && detail::possible(logits[i])) some_.push_back({static_cast<token_id>(b * width + i), logits[i], 0.0f});
+        }
+    }
+    count = std::min(count, some_.size());
+    const auto to = some_.begin() + static_cast<std::ptrdiff_t>(count);
+    if (to != some_.end()) std::nth_element(some_.begin(), to, some_.end(), better{});
+    std::sort(some_.begin(), to, better{});
+    return {some_.data(), count};
+}
+
+inline void candidates::drop_front(std::size_t count) {
+    if (empty()) return;
+    count = std::min(count, list().size() - 1);
+    sort_front(list_.size());
+    list_.erase(list_.begin(), list_.begin() + static_cast<std::ptrdiff_t>(count));
+    sorted_ = list_.size();
+    forget_sums();
+}
+
+// Several maxima at once: one alone would wait for each comparison.
+inline float candidates::best_of_list() const noexcept {
+    constexpr std::size_t lanes = 8;
+    float most[lanes];
+    std::fill(most, most + lanes, -std::numeric_limits<float>::infinity());
+    std::size_t i = 0;
+    for (; i + lanes <= list_.size(); i += lanes) {
+        for (std::size_t j = 0; j < lanes; ++j) most[j] = std::max(most[j], list_[i + j].logit);
+    }
+    for (; i < list_.size(); ++i) most[0] = std::max(most[0], list_[i].logit);
+    return *std::max_element(most, most + lanes);
+}
+
+inline float candidates::best() {
+    if (listed_) return sorted_ > 0 ? list_.front().logit : best_of_list();
+    logits_.find_maxima();
+    return logits_.best();
+}
+
+inline std::size_t candidates::size() {
+    if (listed_) return list_.size();
+    if (possible_ == 0) {
+        each_block([&](std::size_t, const float(&logits)[width], std::size_t) {
+            for (const float logit : logits) possible_ += detail::possible(logit) ? 1 : 0;
+        });
+    }
+    return possible_;
+}
+
+template <bool Moment>
+void candidates::weigh() {
+    const float most = best();
+    total_ = 0;
+    moment_ = 0;
+    sums_.resize(listed_ ? (list_.size() + width - 1) / width : logits_.blocks());
+    each_block([&](std::size_t block, const float(&logits)[width], std::size_t) {
+        std::uint64_t distances[width], weights[width];
+        simd::weigh(logits, width, most, distances, weights);
+        std::uint64_t sum = 0;
+        for (const std::uint64_t weight : weights) sum += weight;
+        if constexpr (Moment) {
+            for (std::size_t i = 0; i < width; ++i) moment_ += static_cast<detail::uint128>(weights[i]) * distances[i];
+        }
+        sums_[block] = sum;
+        total_ += sum;
+    });
+    moment_known_ = Moment;
+}
+
+inline std::uint64_t candidates::total_weight() {
+    if (total_ == 0) weigh<false>();
+    return total_;
+}
+
+inline detail::uint128 candidates::moment() {
+    if (total_ == 0 || !moment_known_) weigh<true>();
+    return moment_;
+}
+
+inline void candidates::normalize() {
+    if (empty()) return;
+    list();
+    const float most = best();
+    const auto total = static_cast<double>(total_weight());
+    for (auto& one : list_) {
+        one.probability = static_cast<float>(static_cast<double>(detail::weight(most, one.logit)) / total);
+    }
+}
+
+inline void candidates::choose(const candidate& one) {
+    choice_ = one;
+    choice_.probability = static_cast<float>(static_cast<double>(weight(one)) / static_cast<double>(total_weight()));
+    chosen_ = true;
+}
+
+inline void candidates::choose_at(std::uint64_t target) {
+    (void)total_weight();
+    std::size_t block = 0;
+    for (; block + 1 < sums_.size() && sums_[block] <= target; ++block) target -= sums_[block];
+    const float most = best();
+    const std::size_t begin = block * width;
+    float logits[width];
+    const std::size_t count = listed_ ? std::min(width, list_.size() - begin) : logits_.read(block, logits);
+    for (std::size_t i = 0; i < count; ++i) {
+        const candidate one = listed_ ? list_[begin + i] : candidate{static_cast<token_id>(begin + i), logits[i], 0.0f};
+        const std::uint64_t weight = detail::weight(most, one.logit);
+        if (weight > target) return choose(one);
+        target -= weight;
+    }
+}
+
+template <class Key, class Before>
+void candidates::keep_first(std::uint64_t wanted, std::size_t min_keep, Key&& key, Before&& before) {
+    const float most = best();
+    constexpr std::uint16_t nowhere = buckets;
+    bucket_of_.resize((listed_ ? (list_.size() + width - 1) / width : logits_.blocks()) * width);
+    bucket_weight_.assign(buckets + 1, 0);
+    bucket_count_.assign(buckets + 1, 0);
+    const auto bucket = [&](std::uint64_t distance) { return std::min<std::uint64_t>(key(distance) >> bucket_shift, buckets - 1); };
+    each_block([&](std::size_t block, const float(&logits)[width], std::size_t) {
+        std::uint64_t distances[width], weights[width];
+        simd::weigh(logits, width, most, distances, weights);
+        for (std::size_t i = 0; i < width; ++i) {
+            const auto place = detail::possible(logits[i]) ? static_cast<std::uint16_t>(bucket(distances[i])) : nowhere;
+            bucket_of_[block * width + i] = place;
+            bucket_weight_[place] += weights[i];
+            ++bucket_count_[place];
+        }
+    });
+    std::uint64_t reached = 0;
+    std::size_t kept = 0;
+    std::size_t edge = 0;
+    while (edge < buckets && (reached + bucket_weight_[edge] < wanted || kept + bucket_count_[edge] < min_keep)) {
+        reached += bucket_weight_[edge];
+        kept += bucket_count_[edge++];
+    }
+    if (edge == buckets) return;  // all are wanted
+    some_.clear();
+    each_block_with(edge, edge + 1, [&](std::size_t at, float logit) {
+        some_.push_back({listed_ ? list_[at].id : static_cast<token_id>(at), logit, 0.0f});
+    });
+    const auto precedes = [&](const candidate& a, const candidate& b) {
+        const auto first = key(detail::distance(most, a.logit));
+        const auto second = key(detail::distance(most, b.logit));
+        return first != second ? first < second : before(a, b);
+    };
+    const candidate last = last_of_edge(wanted - std::min(wanted, reached), min_keep - std::min(min_keep, kept), precedes);
+    // A list stays one; else it is made of those that stay.
+    const bool was_listed = listed_;
+    std::size_t count = 0;
+    std::size_t sorted = 0;
+    if (!was_listed) {
+        list_.clear();
+        list_.reserve(logits_.tokens());
+    }
+    each_block_with(0, edge + 1, [&](std::size_t at, float logit) {
+        const candidate one = was_listed ? list_[at] : candidate{static_cast<token_id>(at), logit, 0.0f};
+        if (bucket_of_[at] == edge && precedes(last, one)) return;
+        if (!was_listed) return list_.push_back(one);
+        if (at < sorted_) sorted = count + 1;
+        list_[count++] = one;
+    });
+    if (was_listed) {
+        list_.resize(count);
+        sorted_ = sorted;
+    } else {
+        become_list();
+    }
+    forget_sums();
+}
+
+/// Calls visit(place, logit) for those in buckets `from` to below `to`, in order.
+template <class Visit>
+void candidates::each_block_with(std::size_t from, std::size_t to, Visit&& visit) {
+    const std::size_t end = listed_ ? list_.size() : logits_.tokens();
+    float logits[width];
+    for (std::size_t begin = 0; begin < end; begin += width) {
+        const std::uint16_t* place = bucket_of_.data() + begin;
+        unsigned matches = 0;
+        for (std::size_t i = 0; i < width; ++i) matches += place[i] >= from && place[i] < to ? 1 : 0;
+        if (matches == 0) continue;
+        if (!listed_) logits_.read(begin / width, logits);
+        for (std::size_t i = 0; matches != 0; ++i) {
+            if (place[i] < from || place[i] >= to) continue;
+            --matches;
+            visit(begin + i, listed_ ? list_[begin + i].logit : logits[i]);
+        }
+    }
+}
+
+/// Of `some_`, the last of the shortest run in the order of `precedes` that has the weight and the number.
+template <class Precedes>
+candidate candidates::last_of_edge(std::uint64_t wanted, std::size_t min_keep, Precedes&& precedes) {
+    const float most = best();
+    auto from = some_.begin();
+    auto to = some_.end();
+    while (to - from > 32) {
+        const auto middle = from + (to - from) / 2;
+        std::nth_element(from, middle, to, precedes);
+        std::uint64_t sum = 0;
+        for (auto one = from; one != middle; ++one) sum += detail::weight(most, one->logit);
+        const auto count = static_cast<std::size_t>(middle - from);
+        if (sum >= wanted && count >= min_keep) {
+            to = middle;
+        } else {
+            wanted -= std::min(wanted, sum);
+            min_keep -= std::min(min_keep, count);
+            from = middle;
+        }
+    }
+    std::sort(from, to, precedes);
+    for (std::uint64_t sum = 0; from + 1 != to; ++from) {
+        sum += detail::weight(most, from->logit);
+        min_keep -= std::min<std::size_t>(min_keep, 1);
+        if (sum >= wanted && min_keep == 0) break;
+    }
+    return *from;
+}
+
+}  // namespace colibri::sampling
+
+// ---- colibri/sampling/candidates.hpp
+
+// The tokens that may come next, as a range that steps narrow and change.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+
+namespace colibri::sampling {
 
 /// One token that may come next. `probability` is among the candidates that remain, after `normalize()`.
 struct candidate {
@@ -18653,10 +19385,10 @@ struct better {
 };
 
 /// Reusable storage of the candidates of one token: after the first token of a vocabulary nothing is allocated.
-/// `load` only remembers the logits. While every token is still in play, changes are kept beside them and the best ones
-/// are found by passing over the logits, so that neither greedy decoding nor top-k copies a vocabulary; the list of
-/// candidates is made when a step first needs it. NaN and minus infinity are never candidates; plus infinity counts as
-/// the largest float. A range (contiguous, of `candidate`); iterating makes the list. Not thread-safe.
+/// `load` only remembers the logits. While every token is still in play, changes are kept beside them, and steps pass over
+/// the logits; the list of candidates is made when a step leaves some out, or somebody iterates. So neither greedy decoding
+/// nor a draw from a whole vocabulary copies it. NaN and minus infinity are never candidates; plus infinity counts as the
+/// largest float. A range (contiguous, of `candidate`). Not thread-safe.
 class candidates {
 public:
     candidates() = default;
@@ -18670,9 +19402,12 @@ public:
     template <class Change>
     void change(std::span<const token_id> ids, Change&& change);
 
-    /// Sets logit = change(logit), finite and of the same order, for all candidates. Makes the list.
-    template <class Change>
-    void change_all(Change&& change);
+    /// Divides all logits by t > 0; what overflows becomes the largest float.
+    void divide(float t);
+
+    /// Calls visit(id, logit) for all candidates, in order of ids or of the list.
+    template <class Visit>
+    void each(Visit&& visit);
 
     /// Keeps the best `count` (at least 1), sorted.
     void keep_best(std::size_t count);
@@ -18680,13 +19415,24 @@ public:
     /// Keeps the candidates whose logit is at least `least`.
     void keep_at_least(float least);
 
-    /// Removes candidates for which `keep(candidate)` is false, in order; the others keep their order.
+    /// Removes candidates for which `keep(candidate)` is false; the others keep their order.
     template <class Keep>
     void keep_if(Keep&& keep);
 
-    /// Makes the first `count` candidates (or all) the best ones, sorted.
+    /// Keeps the shortest run whose weights add up to `wanted`, and at least `min_keep`: candidates in the order of
+    /// key(distance from the best), a number, and where that is the same, of before(a, b). They keep their order; only what lies
+    /// where the run ends is sorted.
+    template <class Key, class Before>
+    void keep_first(std::uint64_t wanted, std::size_t min_keep, Key&& key, Before&& before);
+
+    /// The best `count` (or all), sorted; valid until anything changes. They all stay.
+    [[nodiscard]] std::span<const candidate> front(std::size_t count);
+
+    /// Makes the first `count` candidates of the list (or all) the best ones, sorted.
     void sort_front(std::size_t count);
-    void sort() { sort_front(size()); }
+    void sort() { sort_front(list().size()); }
+    /// Whether the candidates are in a list that is sorted.
+    [[nodiscard]] bool sorted() const noexcept { return listed_ && sorted_ == list_.size(); }
 
     /// Sorts and removes the first `count` candidates; at least one stays.
     void drop_front(std::size_t count);
@@ -18698,282 +19444,77 @@ public:
     [[nodiscard]] float best();
     /// Sum of all weights (see weight.hpp); at least 2^40.
     [[nodiscard]] std::uint64_t total_weight();
+    /// Sum of weight times distance from the best: the mean surprise but for a constant. Finds total_weight() too.
+    [[nodiscard]] detail::uint128 moment();
     [[nodiscard]] std::uint64_t weight(const candidate& of) { return detail::weight(best(), of.logit); }
 
     /// Number of logits that were loaded.
-    [[nodiscard]] std::size_t vocabulary() const noexcept { return logits_.size(); }
-    [[nodiscard]] std::size_t size() { return list().size(); }
-    [[nodiscard]] bool empty() { return listed_ ? list_.empty() : !possible(best()); }
+    [[nodiscard]] std::size_t vocabulary() const noexcept { return logits_.tokens(); }
+    [[nodiscard]] std::size_t size();
+    [[nodiscard]] bool empty() { return listed_ ? list_.empty() : !detail::possible(best()); }
     [[nodiscard]] const candidate* begin() { return list().data(); }
     [[nodiscard]] const candidate* end() { return list().data() + list().size(); }
     [[nodiscard]] const candidate& operator[](std::size_t index) { return list()[index]; }
 
     /// Marks the chosen candidate; its probability is set.
-    void choose(std::size_t index);
+    void choose(std::size_t index) { choose(list()[index]); }
+    void choose(const candidate& one);
+    /// Chooses the candidate whose weight, added to those before it by id or, in a list that was sorted, in that order,
+    /// first exceeds `target`, which is below total_weight().
+    void choose_at(std::uint64_t target);
     [[nodiscard]] bool chosen() const noexcept { return chosen_; }
     /// The chosen candidate; id -1 if nobody chose.
     [[nodiscard]] const candidate& choice() const noexcept { return choice_; }
 
     /// Whether the order is by id or sorted, hence independent of how selections are done inside.
-    [[nodiscard]] bool canonical_order() { return sorted_ == list().size() || by_id_; }
+    [[nodiscard]] bool canonical_order() const noexcept { return !listed_ || by_id_ || sorted(); }
 
 private:
-    static constexpr std::size_t block = 64;
-    static constexpr float impossible = -std::numeric_limits<float>::infinity();
+    static constexpr std::size_t width = detail::logit_blocks::width;
+    static constexpr std::uint64_t bucket_shift = 34;  ///< keys of a bucket lie within 1/64 bit
+    static constexpr std::size_t buckets = 4096;
 
     const std::vector<candidate>& list() {
-        if (!listed_) make_list();
+        if (!listed_) gather([](float) { return true; }, [](const candidate&) { return true; });
         return list_;
     }
-    [[nodiscard]] static float limited(float logit) noexcept { return std::min(logit, largest_logit); }
-    [[nodiscard]] static bool possible(float logit) noexcept { return logit > impossible; }  // false for NaN too
-    [[nodiscard]] float current(std::size_t id) const noexcept {
-        if (!overrides_.empty() && slot_[id] != 0) return overrides_[slot_[id] - 1].logit;
-        return logits_[id];
+    template <class Block, class Keep>
+    void gather(Block&& wanted_block, Keep&& keep);
+    template <class Visit>
+    void each_block(Visit&& visit);
+    template <class Visit>
+    void each_block_with(std::size_t from, std::size_t to, Visit&& visit);
+    inline void become_list() noexcept;
+    void forget_sums() noexcept {
+        total_ = 0;
+        moment_known_ = false;
     }
-    void make_list();
-    void forget_overrides() noexcept;
-    void find_block_maxima();
-    [[nodiscard]] float scan_block(std::size_t b) const;
-    void gather(float least);
+    template <bool Moment>
+    void weigh();
+    template <class Precedes>
+    [[nodiscard]] candidate last_of_edge(std::uint64_t wanted, std::size_t min_keep, Precedes&& precedes);
+    [[nodiscard]] float best_of_list() const noexcept;
 
-    std::span<const float> logits_;
+    detail::logit_blocks logits_;
     bool listed_ = true;
     bool by_id_ = true;        ///< list_ is in order of ids
     std::size_t sorted_ = 0;   ///< so many at the front of list_ are the best, in order
-    std::uint64_t total_ = 0;  ///< 0: not known
+    std::size_t possible_ = 0; ///< candidates while there is no list; 0: not counted
     std::vector<candidate> list_;
-    std::vector<candidate> overrides_;  ///< tokens with other logits than logits_ says, while there is no list
-    std::vector<std::uint32_t> slot_;   ///< per id: 1 + place in overrides_ or in `ids` of change(); 0 elsewhere
-    std::vector<float> block_max_;      ///< largest current logit of each block of ids
-    bool maxima_known_ = false;
-    std::vector<float> maxima_;  ///< block_max_, to be reordered
+    std::vector<candidate> some_;  ///< a few, gathered for a question
+
+    std::uint64_t total_ = 0;  ///< 0: not known
+    detail::uint128 moment_ = 0;
+    bool moment_known_ = false;
+    std::vector<std::uint64_t> sums_;  ///< weights of each 64 ids, or candidates of the list; with total_
+
+    std::vector<std::uint16_t> bucket_of_;      ///< by id or place in the list
+    std::vector<std::uint64_t> bucket_weight_;  ///< with bucket_count_, by bucket
+    std::vector<std::uint32_t> bucket_count_;
+
     bool chosen_ = false;
     candidate choice_;
 };
-
-inline void candidates::load(std::span<const float> logits) {
-    forget_overrides();
-    list_.clear();
-    logits_ = logits;
-    listed_ = false;
-    maxima_known_ = false;
-    by_id_ = true;
-    sorted_ = 0;
-    total_ = 0;
-    chosen_ = false;
-    choice_ = {};
-}
-
-inline void candidates::forget_overrides() noexcept {
-    for (const auto& one : overrides_) slot_[static_cast<std::size_t>(one.id)] = 0;
-    overrides_.clear();
-}
-
-inline void candidates::make_list() {
-    list_.resize(logits_.size());
-    std::size_t count = 0;
-    for (std::size_t id = 0; id < logits_.size(); ++id) {
-        const float logit = current(id);
-        list_[count] = {static_cast<token_id>(id), limited(logit), 0.0f};
-        count += possible(logit) ? 1 : 0;
-    }
-    list_.resize(count);
-    forget_overrides();
-    listed_ = true;
-}
-
-template <class Change>
-void candidates::change(std::span<const token_id> ids, Change&& change) {
-    if (slot_.size() < logits_.size()) slot_.resize(logits_.size(), 0);
-    const auto known = [&](token_id id) { return id >= 0 && static_cast<std::size_t>(id) < logits_.size(); };
-    if (!listed_) {
-        for (std::size_t i = 0; i < ids.size(); ++i) {
-            if (!known(ids[i])) continue;
-            auto& slot = slot_[static_cast<std::size_t>(ids[i])];
-            if (slot == 0) {
-                overrides_.push_back({ids[i], limited(logits_[static_cast<std::size_t>(ids[i])]), 0.0f});
-                slot = static_cast<std::uint32_t>(overrides_.size());
-            }
-            auto& logit = overrides_[slot - 1].logit;
-            if (possible(logit)) logit = limited(change(i, logit));
-        }
-        maxima_known_ = false;
-        return;
-    }
-    for (std::size_t i = 0; i < ids.size(); ++i) {
-        if (known(ids[i])) slot_[static_cast<std::size_t>(ids[i])] = static_cast<std::uint32_t>(i + 1);
-    }
-    for (auto& one : list_) {
-        const std::uint32_t slot = slot_[static_cast<std::size_t>(one.id)];
-        if (slot != 0) one.logit = limited(change(std::size_t{slot} - 1, one.logit));
-    }
-    for (const token_id id : ids) {
-        if (known(id)) slot_[static_cast<std::size_t>(id)] = 0;
-    }
-    sorted_ = 0;
-    keep_if([](const candidate& one) { return possible(one.logit); });
-}
-
-template <class Change>
-void candidates::change_all(Change&& change) {
-    list();
-    for (auto& one : list_) one.logit = change(one.logit);
-    total_ = 0;
-}
-
-template <class Keep>
-void candidates::keep_if(Keep&& keep) {
-    list();
-    std::size_t kept = 0;
-    std::size_t sorted = 0;
-    for (std::size_t i = 0; i < list_.size(); ++i) {
-        if (!keep(static_cast<const candidate&>(list_[i]))) continue;
-        if (i < sorted_) ++sorted;
-        list_[kept++] = list_[i];
-    }
-    list_.resize(kept);
-    sorted_ = sorted;
-    total_ = 0;
-}
-
-// 16 lanes of elementwise comparisons become vector maxima without -ffast-math, as one reduction would not; a NaN loses
-// every comparison.
-inline void candidates::find_block_maxima() {
-    if (maxima_known_) return;
-    constexpr std::size_t lanes = 16;
-    const std::size_t whole = logits_.size() / block;
-    block_max_.resize((logits_.size() + block - 1) / block);
-    for (std::size_t b = 0; b < whole; ++b) {
-        const float* const from = logits_.data() + b * block;
-        float lane[lanes];
-        for (std::size_t j = 0; j < lanes; ++j) lane[j] = impossible;
-        for (std::size_t i = 0; i < block; i += lanes) {
-            for (std::size_t j = 0; j < lanes; ++j) lane[j] = from[i + j] > lane[j] ? from[i + j] : lane[j];
-        }
-        for (std::size_t width = lanes / 2; width > 0; width /= 2) {
-            for (std::size_t j = 0; j < width; ++j) lane[j] = lane[j + width] > lane[j] ? lane[j + width] : lane[j];
-        }
-        block_max_[b] = lane[0];
-    }
-    if (whole < block_max_.size()) block_max_[whole] = scan_block(whole);
-    constexpr float unknown = std::numeric_limits<float>::quiet_NaN();
-    for (const auto& one : overrides_) block_max_[static_cast<std::size_t>(one.id) / block] = unknown;
-    for (const auto& one : overrides_) {
-        const std::size_t b = static_cast<std::size_t>(one.id) / block;
-        if (block_max_[b] != block_max_[b]) block_max_[b] = scan_block(b);
-    }
-    maxima_known_ = true;
-}
-
-inline float candidates::scan_block(std::size_t b) const {
-    float most = impossible;
-    const std::size_t end = std::min(logits_.size(), (b + 1) * block);
-    for (std::size_t id = b * block; id < end; ++id) {
-        const float logit = current(id);
-        most = logit > most ? logit : most;
-    }
-    return most;
-}
-
-inline void candidates::gather(float least) {
-    list_.reserve(logits_.size());
-    for (std::size_t b = 0; b < block_max_.size(); ++b) {
-        if (!(block_max_[b] >= least)) continue;
-        const std::size_t end = std::min(logits_.size(), (b + 1) * block);
-        for (std::size_t id = b * block; id < end; ++id) {
-            const float logit = current(id);
-            if (logit >= least && possible(logit)) list_.push_back({static_cast<token_id>(id), limited(logit), 0.0f});
-        }
-    }
-    forget_overrides();
-    listed_ = true;
-}
-
-inline void candidates::keep_best(std::size_t count) {
-    count = std::max<std::size_t>(count, 1);
-    // At least `count` logits reach the count-th largest block maximum. While that is not among the smallest maxima,
-    // few more do: with maxima of 64 independent logits 2 % of all where three quarters of the blocks are wanted.
-    if (!listed_ && count <= logits_.size() / block / 4 * 3) {
-        find_block_maxima();
-        maxima_.assign(block_max_.begin(), block_max_.end());
-        const auto nth = maxima_.begin() + static_cast<std::ptrdiff_t>(count - 1);
-        std::nth_element(maxima_.begin(), nth, maxima_.end(), std::greater<>{});
-        gather(*nth);
-        // Minus infinity there means fewer than `count` blocks with candidates, all of which were gathered.
-    }
-    sort_front(std::min(count, size()));
-    if (list_.size() > count) {
-        list_.resize(count);
-        total_ = 0;
-    }
-}
-
-inline void candidates::keep_at_least(float least) {
-    if (!listed_) {
-        find_block_maxima();
-        gather(least);
-    } else {
-        keep_if([least](const candidate& one) { return one.logit >= least; });
-    }
-}
-
-inline void candidates::sort_front(std::size_t count) {
-    list();
-    count = std::min(count, list_.size());
-    if (sorted_ >= count) return;
-    const auto from = list_.begin() + static_cast<std::ptrdiff_t>(sorted_);
-    const auto to = list_.begin() + static_cast<std::ptrdiff_t>(count);
-    if (to != list_.end()) std::nth_element(from, to, list_.end(), better{});
-    std::sort(from, to, better{});
-    sorted_ = count;
-    by_id_ = false;
-}
-
-inline void candidates::drop_front(std::size_t count) {
-    if (empty()) return;
-    count = std::min(count, list_.size() - 1);
-    sort_front(list_.size());
-    list_.erase(list_.begin(), list_.begin() + static_cast<std::ptrdiff_t>(count));
-    sorted_ = list_.size();
-    total_ = 0;
-}
-
-inline float candidates::best() {
-    if (listed_ && sorted_ > 0) return list_.front().logit;
-    float most = impossible;
-    if (listed_) {
-        for (const auto& one : list_) most = std::max(most, one.logit);
-        return most;
-    }
-    find_block_maxima();
-    for (const float one : block_max_) most = std::max(most, one);
-    return limited(most);
-}
-
-inline std::uint64_t candidates::total_weight() {
-    if (total_ == 0) {
-        const float most = best();
-        for (const auto& one : list()) total_ += detail::weight(most, one.logit);
-    }
-    return total_;
-}
-
-inline void candidates::normalize() {
-    if (empty()) return;
-    const float most = best();
-    const auto total = static_cast<double>(total_weight());
-    for (auto& one : list_) {
-        one.probability = static_cast<float>(static_cast<double>(detail::weight(most, one.logit)) / total);
-    }
-}
-
-inline void candidates::choose(std::size_t index) {
-    choice_ = list()[index];
-    choice_.probability =
-        static_cast<float>(static_cast<double>(weight(choice_)) / static_cast<double>(total_weight()));
-    chosen_ = true;
-}
 
 }  // namespace colibri::sampling
 
@@ -19485,19 +20026,10 @@ struct greedy {
 
 namespace detail {
 
-/// Index of a candidate drawn by weight. There must be one.
-[[nodiscard]] inline std::size_t draw_index(candidates& c, generator& random) {
+/// Chooses a candidate by weight. There must be one.
+inline void draw_one(candidates& c, generator& random) {
     if (!c.canonical_order()) c.sort();
-    const float best = c.best();
-    const std::uint64_t target = random.below(c.total_weight());
-    std::uint64_t reached = 0;
-    std::size_t index = 0;
-    for (const auto& one : c) {
-        reached += weight(best, one.logit);
-        if (reached > target) break;
-        ++index;
-    }
-    return index;
+    c.choose_at(random.below(c.total_weight()));
 }
 
 /// Surprise of a candidate in bits: -log2 of its probability.
@@ -19515,7 +20047,7 @@ public:
     explicit draw(std::uint64_t seed) : seed_(seed), random_(seed) {}
 
     void operator()(candidates& c) {
-        if (!c.empty()) c.choose(detail::draw_index(c, random_));
+        if (!c.empty()) detail::draw_one(c, random_);
     }
     void reset() { random_ = generator(seed_); }
     void reseed(std::uint64_t seed) {
@@ -19545,6 +20077,7 @@ public:
     }
 
 private:
+    static constexpr std::size_t most_sorted = 4096;  ///< more are left in order of ids, as sorting would take milliseconds
     [[nodiscard]] std::size_t count(candidates& c) const;
 
     float tau_;
@@ -19583,8 +20116,7 @@ namespace detail {
 
 /// Draws one and moves the limit by the learning rate times how far its surprise was off.
 inline void draw_and_learn(candidates& c, generator& random, float& limit, float tau, float eta) {
-    const std::size_t index = draw_index(c, random);
-    c.choose(index);
+    draw_one(c, random);
     const auto off = static_cast<float>(surprise(c, c.choice().logit) - static_cast<double>(tau));
     const auto change = static_cast<float>(static_cast<double>(eta) * static_cast<double>(off));
     limit -= change;
@@ -19594,14 +20126,14 @@ inline void draw_and_learn(candidates& c, generator& random, float& limit, float
 
 inline std::size_t mirostat::count(candidates& c) const {
     constexpr std::size_t fitted = 100;
-    c.sort_front(fitted);
+    const auto front = c.front(fitted);
     // Exponent s of p ~ rank^-s by least squares over ratios of neighbours. Float factors: exact products, fused or
     // not.
     double products = 0.0;
     double squares = 0.0;
-    for (std::size_t i = 0; i + 1 < std::min(fitted, c.size()); ++i) {
+    for (std::size_t i = 0; i + 1 < front.size(); ++i) {
         const auto ranks = static_cast<float>(math::log(static_cast<double>(i + 2) / static_cast<double>(i + 1)));
-        const float ratio = c[i].logit - c[i + 1].logit;
+        const float ratio = front[i].logit - front[i + 1].logit;
         products += static_cast<double>(ranks) * static_cast<double>(ratio);
         squares += static_cast<double>(ranks) * static_cast<double>(ranks);
     }
@@ -19619,7 +20151,9 @@ inline std::size_t mirostat::count(candidates& c) const {
 
 inline void mirostat::operator()(candidates& c) {
     if (c.empty()) return;
-    c.keep_best(count(c));
+    const std::size_t kept = count(c);
+    if (kept <= most_sorted) c.keep_best(kept);
+    else c.keep_first(0, kept, [](std::uint64_t distance) { return distance; }, better{});
     detail::draw_and_learn(c, random_, limit_, tau_, eta_);
 }
 
@@ -19655,8 +20189,7 @@ struct temperature {
 
     void operator()(candidates& c) const {
         if (!(t > 0.0f)) return c.keep_best(1);
-        if (t == 1.0f) return;
-        c.change_all([this](float logit) { return std::clamp(logit / t, -largest_logit, largest_logit); });
+        c.divide(t);
     }
 };
 
@@ -19674,12 +20207,7 @@ namespace detail {
 
 /// Entropy of the candidates in bits.
 [[nodiscard]] inline double entropy(candidates& c) {
-    const float best = c.best();
-    uint128 sum = 0;
-    for (const auto& one : c) {
-        const std::uint64_t distance = detail::distance(best, one.logit);
-        sum += static_cast<uint128>(weight_at(distance)) * distance;
-    }
+    const uint128 sum = c.moment();
     const std::uint64_t total = c.total_weight();
     constexpr double unit = static_cast<double>(full_weight);
     const double mean = static_cast<double>(static_cast<std::uint64_t>(sum / total)) / unit;
@@ -19712,6 +20240,7 @@ inline void dynamic_temperature::operator()(candidates& c) const {
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <utility>
 #include <vector>
 
@@ -19749,21 +20278,11 @@ struct min_p {
 
 /// Keeps the tokens whose surprise is nearest to the expected one until they have probability p (locally typical
 /// sampling, Meister et al. 2023).
-class typical {
-public:
+struct typical {
     float p = 0.95f;
     std::size_t min_keep = 1;
 
-    explicit typical(float p_in, std::size_t min_keep_in = 1) : p(p_in), min_keep(min_keep_in) {}
-    void operator()(candidates& c);
-
-private:
-    struct entry {
-        std::uint64_t gap;  ///< distance from the expected surprise, units of 2^-40 bit
-        token_id id;
-        std::uint64_t weight;
-    };
-    std::vector<entry> order_;
+    void operator()(candidates& c) const;
 };
 
 /// Keeps tokens whose logit is within n standard deviations of all logits from the best (Tang et al. 2024); n <= 0
@@ -19800,9 +20319,17 @@ private:
     static constexpr std::uint64_t stream = 1;
     std::uint64_t seed_;
     generator random_;
+    std::vector<token_id> removed_;
 };
 
 namespace detail {
+
+/// What top-p and XTC leave is in order of probability while that costs little, else in order of ids; what a seed draws follows
+/// that order. Sorting so many takes 0.1 to 0.2 ms.
+inline constexpr std::size_t sorted_limit = 4096;
+inline void sort_few(candidates& c) {
+    if (c.size() <= sorted_limit) c.sort();
+}
 
 /// The part of `total` that probability p is, p limited to 0..1.
 [[nodiscard]] inline std::uint64_t part_of(std::uint64_t total, float p) {
@@ -19815,17 +20342,16 @@ namespace detail {
 inline void top_p::operator()(candidates& c) const {
     if (p >= 1.0f || c.empty()) return;
     const std::uint64_t wanted = detail::part_of(c.total_weight(), p);
+    if (!c.sorted()) {
+        c.keep_first(wanted, std::max<std::size_t>(min_keep, 1), [](std::uint64_t distance) { return distance; }, better{});
+        return detail::sort_few(c);
+    }
     const float best = c.best();
     std::uint64_t reached = 0;
-    std::size_t kept = 0;
-    // The nucleus is small as a rule: sort ever longer prefixes instead of everything.
-    for (std::size_t sorted = 256; kept < c.size(); sorted *= 4) {
-        c.sort_front(sorted);
-        for (const std::size_t end = std::min(sorted, c.size()); kept < end;) {
-            reached += detail::weight(best, c[kept].logit);
-            ++kept;
-            if (reached >= wanted && kept >= min_keep) return c.keep_best(kept);
-        }
+    for (std::size_t kept = 0; kept < c.size();) {
+        reached += detail::weight(best, c[kept].logit);
+        ++kept;
+        if (reached >= wanted && kept >= min_keep) return c.keep_best(kept);
     }
 }
 
@@ -19835,60 +20361,35 @@ inline void min_p::operator()(candidates& c) const {
     const auto below = static_cast<float>(math::log(static_cast<double>(std::min(p, 1.0f))));
     const float least = c.best() + below;
     if (min_keep > 1) {
-        c.sort_front(min_keep);
-        if (c.size() <= min_keep) return;
-        if (c[min_keep - 1].logit < least) return c.keep_best(min_keep);
+        if (c.size() <= min_keep) return c.sort();
+        if (c.front(min_keep).back().logit < least) return c.keep_best(min_keep);
     }
     c.keep_at_least(least);
 }
 
-inline void typical::operator()(candidates& c) {
+inline void typical::operator()(candidates& c) const {
     if (p >= 1.0f || c.empty()) return;
     // The surprise of a token is its distance from the best plus the same constant for all, which cancels.
-    const float best = c.best();
+    const detail::uint128 moment = c.moment();
     const std::uint64_t total = c.total_weight();
-    detail::uint128 sum = 0;
-    order_.clear();
-    for (const auto& one : c) {
-        const std::uint64_t distance = detail::distance(best, one.logit);
-        const std::uint64_t weight = detail::weight_at(distance);
-        sum += static_cast<detail::uint128>(weight) * distance;
-        order_.push_back({distance, one.id, weight});
-    }
-    const auto expected = static_cast<std::uint64_t>(sum / total);
-    for (auto& one : order_) one.gap = one.gap > expected ? one.gap - expected : expected - one.gap;
-    const auto nearer = [](const entry& a, const entry& b) { return a.gap != b.gap ? a.gap < b.gap : a.id < b.id; };
-    const std::uint64_t wanted = detail::part_of(total, p);
-    std::uint64_t reached = 0;
-    std::size_t kept = 0;
-    const auto more = [&] { return kept < order_.size() && (reached <= wanted || kept < min_keep); };
-    for (std::size_t length = 256; more(); length *= 4) {  // as in top-p
-        const auto from = order_.begin() + static_cast<std::ptrdiff_t>(kept);
-        const auto to = order_.begin() + static_cast<std::ptrdiff_t>(std::min(length, order_.size()));
-        if (to != order_.end()) std::nth_element(from, to, order_.end(), nearer);
-        std::sort(from, to, nearer);
-        while (more() && kept < length) reached += order_[kept++].weight;
-    }
-    if (kept == order_.size()) return;
-    const entry last = order_[kept - 1];
-    c.keep_if([&](const candidate& one) {
-        const std::uint64_t distance = detail::distance(best, one.logit);
-        const std::uint64_t gap = distance > expected ? distance - expected : expected - distance;
-        return !nearer(last, {gap, one.id, 0});
-    });
+    const auto expected = static_cast<std::uint64_t>(moment / total);
+    const auto gap = [=](std::uint64_t distance) { return distance > expected ? distance - expected : expected - distance; };
+    // Until they have more than the probability.
+    c.keep_first(detail::part_of(total, p) + 1, std::max<std::size_t>(min_keep, 1), gap,
+                 [](const candidate& a, const candidate& b) { return a.id < b.id; });
 }
 
 inline void top_n_sigma::operator()(candidates& c) const {
     if (!(n > 0.0f) || c.size() <= 1) return;
     const auto count = static_cast<double>(c.size());
     double sum = 0.0;
-    for (const auto& one : c) sum += static_cast<double>(one.logit);
+    c.each([&](token_id, float logit) { sum += static_cast<double>(logit); });
     const auto mean = static_cast<float>(sum / count);
     double squares = 0.0;
-    for (const auto& one : c) {
-        const auto off = static_cast<double>(one.logit - mean);
+    c.each([&](token_id, float logit) {
+        const auto off = static_cast<double>(logit - mean);
         squares += off * off;  // a product of two floats is exact in double, fused or not
-    }
+    });
     const auto deviation = static_cast<float>(std::sqrt(squares / count));
     const float allowed = n * deviation;
     const double least = static_cast<double>(c.best()) - static_cast<double>(allowed);
@@ -19901,14 +20402,20 @@ inline void xtc::operator()(candidates& c) {
     if (random_.uniform() >= static_cast<double>(probability)) return;
     const auto wanted = static_cast<double>(threshold) * static_cast<double>(c.total_weight());
     const float best = c.best();
+    // Those that reach the threshold are at most 1 / threshold, found at the front.
     std::size_t reaching = 0;
-    for (std::size_t sorted = 64; reaching < c.size(); sorted *= 4) {
-        c.sort_front(sorted);
-        const std::size_t end = std::min(sorted, c.size());
-        while (reaching < end && static_cast<double>(detail::weight(best, c[reaching].logit)) >= wanted) ++reaching;
-        if (reaching < end) break;
+    std::size_t sorted = 64;
+    auto front = c.front(sorted);
+    while (true) {
+        while (reaching < front.size() && static_cast<double>(detail::weight(best, front[reaching].logit)) >= wanted) ++reaching;
+        if (reaching < front.size() || front.size() < sorted) break;
+        front = c.front(sorted *= 4);
     }
-    if (reaching >= 2 && c.size() - (reaching - 1) >= min_keep) c.drop_front(reaching - 1);
+    if (reaching < 2 || c.size() - (reaching - 1) < min_keep) return;
+    removed_.clear();
+    for (const auto& one : front.first(reaching - 1)) removed_.push_back(one.id);
+    c.change(removed_, [](std::size_t, float) { return -std::numeric_limits<float>::infinity(); });
+    detail::sort_few(c);
 }
 
 }  // namespace colibri::sampling
@@ -20718,7 +21225,7 @@ inline step_list make_steps(const settings& s, const vocabulary_info& vocabulary
             }
             case step_kind::top_n_sigma: out.add(top_n_sigma{s.top_n_sigma}); break;
             case step_kind::top_k: out.add(top_k{s.top_k}); break;
-            case step_kind::typical: out.add(typical(s.typical, keep)); break;
+            case step_kind::typical: out.add(typical{s.typical, keep}); break;
             case step_kind::top_p: out.add(top_p{s.top_p, keep}); break;
             case step_kind::min_p: out.add(min_p{s.min_p, keep}); break;
             case step_kind::xtc: out.add(xtc(s.xtc_probability, s.xtc_threshold, keep, s.seed)); break;
