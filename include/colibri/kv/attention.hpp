@@ -94,11 +94,12 @@ public:
         }
     }
 
-    /// Attends for all tokens of the plan, whose keys and values are in the cache. No allocation.
+    /// Attends for all tokens of the plan, whose keys and values are in the cache. No allocation. Precondition: pool.size() <=
+    /// sizes.threads.
     void run(const attention_job& job, const kv_store& kv, thread_pool& pool) noexcept {
         const std::size_t lanes = std::size_t{sizes_.kv_heads} * slices_;
         const std::size_t items = blocks_.size() * lanes;
-        if (pool.size() > 1 && items < std::size_t{4} * pool.size() && run_apart(job, kv, pool, lanes)) return;
+        if (pool.used() > 1 && items < std::size_t{4} * pool.used() && run_apart(job, kv, pool, lanes)) return;
         pool.for_chunks(items, 1, [&](std::size_t begin, std::size_t end, unsigned worker) {
             // The last blocks of a prompt see most: they go first.
             for (std::size_t i = begin; i < end; ++i) {
@@ -212,7 +213,7 @@ private:
             float* p = parts_.as<float>().data() + i * floats;
             return simd::attention_part{p, p + rows, p + 2 * rows};
         };
-        const std::size_t chunk = std::max<std::size_t>(1, spans * lanes / (std::size_t{8} * pool.size()));
+        const std::size_t chunk = std::max<std::size_t>(1, spans * lanes / (std::size_t{8} * pool.used()));
         pool.for_chunks(spans * lanes, chunk, [&](std::size_t begin, std::size_t end, unsigned worker) {
             float* scratch = scratch_.as<float>().data() + worker * worker_floats_;
             block_rows r;

@@ -37,7 +37,7 @@ public:
         };
         simd::products(jobs, s_.input, pool_);
         // Tokens side by side write to the same panels of keys: a thread takes several of a long prompt.
-        const std::size_t chunk = std::clamp<std::size_t>(tokens_ / (std::size_t{4} * pool_.size()), 1, simd::key_lanes);
+        const std::size_t chunk = std::clamp<std::size_t>(tokens_ / (std::size_t{4} * pool_.used()), 1, simd::key_lanes);
         pool_.for_chunks(tokens_, chunk, [&](std::size_t begin, std::size_t end, unsigned) {
             for (std::size_t t = begin; t < end; ++t) prepare_token(layer, t);
         });
