@@ -1,5 +1,5 @@
 // One turn of the target loop in foreach_target-inl.hpp: COLIBRI_PASS_TARGET's operations from Highway, then our kernels in
-// COLIBRI_PASS_NAMESPACE, and in COLIBRI_PASS_DOT_NAMESPACE, if that is defined, those for CPUs with instructions for dots of bytes. Leans on three macros inside Highway (HWY_TARGET_TOGGLE, HWY_HIGHWAY_PER_TARGET,
+// COLIBRI_PASS_NAMESPACE, and in COLIBRI_PASS_DOT_TARGET, if that is defined, those for CPUs with instructions for dots of bytes. Leans on three macros inside Highway (HWY_TARGET_TOGGLE, HWY_HIGHWAY_PER_TARGET,
 // HWY_SET_MACROS_PER_TARGET), unchanged from 1.0.3 to 1.4.0.
 
 #undef HWY_TARGET
@@ -39,8 +39,8 @@
 #undef COLIBRI_KERNEL_NAMESPACE
 
 // Some CPUs of a kind have instructions for sums of four products of bytes, some don't; the products of 8-bit codes differ.
-#ifdef COLIBRI_PASS_DOT_NAMESPACE
-#define COLIBRI_KERNEL_NAMESPACE COLIBRI_PASS_DOT_NAMESPACE
+#ifdef COLIBRI_PASS_DOT_TARGET
+#define COLIBRI_KERNEL_NAMESPACE COLIBRI_PASS_DOT_TARGET
 #define COLIBRI_BASE_TARGET COLIBRI_PASS_NAMESPACE
 #define COLIBRI_DOT 1
 #include "colibri/simd/kernels-inl.hpp"
