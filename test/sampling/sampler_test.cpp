@@ -51,7 +51,7 @@ TEST_CASE("pinned choices") {
 }
 
 TEST_CASE("the composed chain and the run-time chain choose alike") {
-    auto composed = penalties(64, 1.1f) | dry({.multiplier = 0.8f}) | top_n_sigma{2.5f} | top_k{40} | typical(0.99f) |
+    auto composed = penalties(64, 1.1f) | dry({.multiplier = 0.8f}) | top_n_sigma{2.5f} | top_k{40} | typical{0.99f} |
                     top_p{0.95f} | min_p{0.05f} | xtc(0.3f, 0.05f, 1, 17) | temperature{0.7f} | draw(17);
     auto s = sampler::make({.temperature = 0.7f,
                             .typical = 0.99f,

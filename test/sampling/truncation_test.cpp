@@ -2,9 +2,13 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
+#include <vector>
 
+#include "colibri/sampling/selection.hpp"
 #include "colibri/sampling/temperature.hpp"
 #include "sampling/logits.hpp"
 
@@ -81,7 +85,7 @@ TEST_CASE("typical sampling of a large vocabulary keeps the nearest to the entro
         surprise.push_back(std::log(sum) - static_cast<double>(one));
         entropy += std::exp(-surprise.back()) * surprise.back();
     }
-    const auto got = left(logits, typical(0.6f));
+    const auto got = left(logits, typical{0.6f});
     double inside = 0.0;
     double widest = 0.0;
     for (const token_id id : got) {
@@ -127,7 +131,7 @@ TEST_CASE("every step leaves something, whatever its parameters") {
             CHECK(!left(logits, top_p{p, 1}).empty());
             CHECK(!left(logits, top_p{p, 0}).empty());
             CHECK(!left(logits, min_p{p, 0}).empty());
-            CHECK(!left(logits, typical(p, 0)).empty());
+            CHECK(!left(logits, typical{p, 0}).empty());
             CHECK(!left(logits, top_n_sigma{p}).empty());
             CHECK(!left(logits, xtc(1.0f, p, 0)).empty());
             CHECK(!left(logits, xtc(p, 0.1f, 0)).empty());
@@ -152,6 +156,112 @@ TEST_CASE("NaN is never a candidate and infinity counts as the largest number") 
     CHECK(c[0].id == 2);
     CHECK(c[0].probability == 1.0f);
     CHECK(c[1].probability == 0.0f);
+}
+
+/// The ids that stay when everything is sorted by (key, id) and summed up plainly.
+std::vector<token_id> first_by(const std::vector<float>& logits, double p, std::size_t min_keep, bool by_gap) {
+    float best = -1e30f;
+    for (const float one : logits) best = std::max(best, one);
+    struct entry {
+        std::uint64_t key;
+        float logit;
+        token_id id;
+        std::uint64_t weight;
+    };
+    std::vector<entry> all;
+    detail::uint128 moment = 0;
+    std::uint64_t total = 0;
+    for (std::size_t i = 0; i < logits.size(); ++i) {
+        if (!detail::possible(logits[i])) continue;
+        const auto distance = detail::distance(best, logits[i]);
+        const auto weight = detail::weight_at(distance);
+        all.push_back({distance, logits[i], static_cast<token_id>(i), weight});
+        moment += static_cast<detail::uint128>(weight) * distance;
+        total += weight;
+    }
+    const auto expected = static_cast<std::uint64_t>(moment / total);
+    if (by_gap) {
+        for (auto& one : all) one.key = one.key > expected ? one.key - expected : expected - one.key;
+    }
+    std::sort(all.begin(), all.end(), [&](const entry& a, const entry& b) {
+        if (a.key != b.key) return a.key < b.key;
+        if (!by_gap && a.logit != b.logit) return a.logit > b.logit;
+        return a.id < b.id;
+    });
+    const auto wanted = static_cast<std::uint64_t>(p * static_cast<double>(total)) + (by_gap ? 1 : 0);
+    std::uint64_t reached = 0;
+    std::vector<token_id> out;
+    for (const auto& one : all) {
+        if (reached >= wanted && out.size() >= std::max<std::size_t>(min_keep, 1)) break;
+        reached += one.weight;
+        out.push_back(one.id);
+    }
+    std::sort(out.begin(), out.end());
+    return out;
+}
+
+TEST_CASE("top-p and typical keep what sorting everything keeps, with and without a list") {
+    for (const std::size_t size : {1u, 70u, 5003u}) {
+        for (const float spread : {1.0f, 0.01f, 0.0f}) {  // with 0 all are equal, and only ids decide
+            auto logits = sampling_test::logits(size, size + 1);
+            for (float& one : logits) one *= spread;
+            if (size > 50) {
+                logits[20] = -std::numeric_limits<float>::infinity();
+                logits[30] = std::numeric_limits<float>::quiet_NaN();
+                logits[40] = 100.0f * spread;
+            }
+            for (const float p : {0.0f, 0.3f, 0.9f, 0.999f}) {
+                for (const std::size_t min_keep : {1u, 33u, 3000u}) {
+                    for (const bool listed : {false, true}) {
+                        for (const bool by_gap : {false, true}) {
+                            CAPTURE(size);
+                            CAPTURE(spread);
+                            CAPTURE(p);
+                            CAPTURE(min_keep);
+                            candidates c(logits);
+                            if (listed) c.keep_if([](const candidate&) { return true; });
+                            if (by_gap) typical{p, min_keep}(c);
+                            else top_p{p, min_keep}(c);
+                            std::vector<token_id> got;
+                            for (const auto& one : c) got.push_back(one.id);
+                            std::sort(got.begin(), got.end());
+                            REQUIRE(got == first_by(logits, static_cast<double>(p), min_keep, by_gap));
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+TEST_CASE("a temperature before and changes around it give the same with and without a list") {
+    const auto logits = sampling_test::logits(5000, 4);
+    const std::vector<token_id> ids{3, 70, 4999};
+    const auto up = [](std::size_t, float logit) { return logit + 20.0f; };
+    const auto run = [&](bool listed) {
+        candidates c(logits);
+        if (listed) c.keep_if([](const candidate&) { return true; });
+        c.change(ids, up);
+        temperature{0.7f}(c);
+        c.change(ids, up);
+        temperature{1.5f}(c);
+        top_p{0.8f, 1}(c);
+        draw{9}(c);
+        std::vector<std::pair<token_id, float>> out{{c.choice().id, c.choice().probability}};
+        for (const auto& one : c) out.emplace_back(one.id, one.logit);
+        return out;
+    };
+    CHECK(run(false) == run(true));
+    // A draw from all of them needs no list.
+    candidates lazy(logits), made(logits);
+    made.keep_if([](const candidate&) { return true; });
+    for (auto* c : {&lazy, &made}) {
+        temperature{0.5f}(*c);
+        draw{5}(*c);
+    }
+    CHECK(lazy.choice().id == made.choice().id);
+    CHECK(lazy.choice().probability == made.choice().probability);
+    CHECK(lazy.size() == 5000);
 }
 
 }  // namespace

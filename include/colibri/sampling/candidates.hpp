@@ -59,15 +59,18 @@ public:
     /// Keeps the candidates whose logit is at least `least`.
     void keep_at_least(float least);
 
+    /// Keeps the candidates whose distance from the best (see weight.hpp) is at most `farthest`.
+    void keep_near(std::uint64_t farthest);
+
     /// Removes candidates for which `keep(candidate)` is false; the others keep their order.
     template <class Keep>
     void keep_if(Keep&& keep);
 
-    /// Keeps the shortest run whose weights add up to `wanted`, and at least `min_keep`: candidates in the order of
+    /// Keeps the shortest run whose weights add up to wanted(total weight), and at least `min_keep`: candidates in the order of
     /// key(distance from the best), a number, and where that is the same, of before(a, b). They keep their order; only what lies
     /// where the run ends is sorted.
-    template <class Key, class Before>
-    void keep_first(std::uint64_t wanted, std::size_t min_keep, Key&& key, Before&& before);
+    template <class Wanted, class Key, class Before>
+    void keep_first(Wanted&& wanted, std::size_t min_keep, Key&& key, Before&& before);
 
     /// The best `count` (or all), sorted; valid until anything changes. They all stay.
     [[nodiscard]] std::span<const candidate> front(std::size_t count);
@@ -126,8 +129,7 @@ private:
     void gather(Block&& wanted_block, Keep&& keep);
     template <class Visit>
     void each_block(Visit&& visit);
-    template <class Visit>
-    void each_block_with(std::size_t from, std::size_t to, Visit&& visit);
+    [[nodiscard]] inline bool any_in(std::size_t begin, std::size_t from, std::size_t to) const noexcept;
     inline void become_list() noexcept;
     void forget_sums() noexcept {
         total_ = 0;

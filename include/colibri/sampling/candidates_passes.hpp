@@ -153,6 +153,14 @@ inline void candidates::keep_at_least(float least) {
     else gather([least](float most) { return most >= least; }, reaches);
 }
 
+inline void candidates::keep_near(std::uint64_t farthest) {
+    const float most = best();
+    const auto near = [=](float logit) { return detail::distance(most, logit) <= farthest; };
+    const auto is_near = [&](const candidate& one) { return near(one.logit); };
+    if (listed_) keep_if(is_near);
+    else gather(near, is_near);
+}
+
 inline void candidates::sort_front(std::size_t count) {
     list();
     count = std::min(count, list_.size());
@@ -289,8 +297,8 @@ inline void candidates::choose_at(std::uint64_t target) {
     }
 }
 
-template <class Key, class Before>
-void candidates::keep_first(std::uint64_t wanted, std::size_t min_keep, Key&& key, Before&& before) {
+template <class Wanted, class Key, class Before>
+void candidates::keep_first(Wanted&& part, std::size_t min_keep, Key&& key, Before&& before) {
     const float most = best();
     constexpr std::uint16_t nowhere = buckets;
     bucket_of_.resize((listed_ ? (list_.size() + width - 1) / width : logits_.blocks()) * width);
@@ -307,6 +315,9 @@ void candidates::keep_first(std::uint64_t wanted, std::size_t min_keep, Key&& ke
             ++bucket_count_[place];
         }
     });
+    std::uint64_t total = 0;
+    for (const std::uint64_t weight : bucket_weight_) total += weight;
+    const std::uint64_t wanted = part(total);
     std::uint64_t reached = 0;
     std::size_t kept = 0;
     std::size_t edge = 0;
@@ -316,8 +327,13 @@ void candidates::keep_first(std::uint64_t wanted, std::size_t min_keep, Key&& ke
     }
     if (edge == buckets) return;  // all are wanted
     some_.clear();
-    each_block_with(edge, edge + 1, [&](std::size_t at, float logit) {
-        some_.push_back({listed_ ? list_[at].id : static_cast<token_id>(at), logit, 0.0f});
+    each_block([&](std::size_t block, const float(&logits)[width], std::size_t count) {
+        const std::size_t begin = block * width;
+        if (!any_in(begin, edge, edge + 1)) return;
+        for (std::size_t i = 0; i < count; ++i) {
+            if (bucket_of_[begin + i] != edge) continue;
+            some_.push_back({listed_ ? list_[begin + i].id : static_cast<token_id>(begin + i), logits[i], 0.0f});
+        }
     });
     const auto precedes = [&](const candidate& a, const candidate& b) {
         const auto first = key(detail::distance(most, a.logit));
@@ -325,47 +341,41 @@ void candidates::keep_first(std::uint64_t wanted, std::size_t min_keep, Key&& ke
         return first != second ? first < second : before(a, b);
     };
     const candidate last = last_of_edge(wanted - std::min(wanted, reached), min_keep - std::min(min_keep, kept), precedes);
-    // A list stays one; else it is made of those that stay.
-    const bool was_listed = listed_;
-    std::size_t count = 0;
-    std::size_t sorted = 0;
-    if (!was_listed) {
-        list_.clear();
-        list_.reserve(logits_.tokens());
+    const auto left_out = [&](std::size_t at, const candidate& one) { return bucket_of_[at] == edge && precedes(last, one); };
+    if (listed_) {
+        std::size_t at = 0;
+        return keep_if([&](const candidate& one) {
+            const std::size_t place = at++;
+            return bucket_of_[place] <= edge && !left_out(place, one);
+        });
     }
-    each_block_with(0, edge + 1, [&](std::size_t at, float logit) {
-        const candidate one = was_listed ? list_[at] : candidate{static_cast<token_id>(at), logit, 0.0f};
-        if (bucket_of_[at] == edge && precedes(last, one)) return;
-        if (!was_listed) return list_.push_back(one);
-        if (at < sorted_) sorted = count + 1;
-        list_[count++] = one;
-    });
-    if (was_listed) {
-        list_.resize(count);
-        sorted_ = sorted;
-    } else {
-        become_list();
+    list_.clear();
+    list_.reserve(logits_.tokens());
+    candidate some[width];
+    float logits[width];
+    for (std::size_t begin = 0; begin < logits_.tokens(); begin += width) {
+        if (!any_in(begin, 0, edge + 1)) continue;
+        const std::size_t count = logits_.read(begin / width, logits);
+        std::size_t n = 0;
+        for (std::size_t i = 0; i < count; ++i) {
+            some[n] = {static_cast<token_id>(begin + i), logits[i], 0.0f};
+            const std::uint16_t place = bucket_of_[begin + i];
+            if (place == edge) n += left_out(begin + i, some[n]) ? 0 : 1;
+            else n += place < edge ? 1 : 0;
+        }
+        list_.insert(list_.end(), some, some + n);
     }
-    forget_sums();
+    become_list();
 }
 
-/// Calls visit(place, logit) for those in buckets `from` to below `to`, in order.
-template <class Visit>
-void candidates::each_block_with(std::size_t from, std::size_t to, Visit&& visit) {
-    const std::size_t end = listed_ ? list_.size() : logits_.tokens();
-    float logits[width];
-    for (std::size_t begin = 0; begin < end; begin += width) {
-        const std::uint16_t* place = bucket_of_.data() + begin;
-        unsigned matches = 0;
-        for (std::size_t i = 0; i < width; ++i) matches += place[i] >= from && place[i] < to ? 1 : 0;
-        if (matches == 0) continue;
-        if (!listed_) logits_.read(begin / width, logits);
-        for (std::size_t i = 0; matches != 0; ++i) {
-            if (place[i] < from || place[i] >= to) continue;
-            --matches;
-            visit(begin + i, listed_ ? list_[begin + i].logit : logits[i]);
-        }
-    }
+/// Whether some of the 64 from `begin` on are in buckets `from` to below `to`.
+inline bool candidates::any_in(std::size_t begin, std::size_t from, std::size_t to) const noexcept {
+    const std::uint16_t* place = bucket_of_.data() + begin;
+    const auto first = static_cast<std::uint16_t>(from);
+    const auto size = static_cast<std::uint16_t>(to - from);
+    unsigned matches = 0;
+    for (std::size_t i = 0; i < width; ++i) matches += static_cast<std::uint16_t>(place[i] - first) < size ? 1 : 0;
+    return matches != 0;
 }
 
 /// Of `some_`, the last of the shortest run in the order of `precedes` that has the weight and the number.

@@ -151,19 +151,17 @@ inline void mirostat::operator()(candidates& c) {
     if (c.empty()) return;
     const std::size_t kept = count(c);
     if (kept <= most_sorted) c.keep_best(kept);
-    else c.keep_first(0, kept, [](std::uint64_t distance) { return distance; }, better{});
+    else c.keep_first([](std::uint64_t) { return std::uint64_t{0}; }, kept, [](std::uint64_t distance) { return distance; }, better{});
     detail::draw_and_learn(c, random_, limit_, tau_, eta_);
 }
 
 inline void mirostat_v2::operator()(candidates& c) {
     if (c.empty()) return;
     // Surprise grows by the distance from the best candidate, so the limit is a distance; the best one always stays.
-    const double room = static_cast<double>(limit_) - detail::surprise(c, c.best());
     const float best = c.best();
-    constexpr double unit = static_cast<double>(detail::full_weight);
-    c.keep_if([&](const candidate& one) {
-        return one.logit == best || static_cast<double>(detail::distance(best, one.logit)) / unit <= room;
-    });
+    const double room = (static_cast<double>(limit_) - detail::surprise(c, best)) * static_cast<double>(detail::full_weight);
+    if (!(room >= 0.0)) c.keep_at_least(best);
+    else if (room < static_cast<double>(detail::far_away)) c.keep_near(static_cast<std::uint64_t>(room));
     detail::draw_and_learn(c, random_, limit_, tau_, eta_);
 }
 

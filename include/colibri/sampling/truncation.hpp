@@ -109,11 +109,11 @@ inline void sort_few(candidates& c) {
 
 inline void top_p::operator()(candidates& c) const {
     if (p >= 1.0f || c.empty()) return;
-    const std::uint64_t wanted = detail::part_of(c.total_weight(), p);
     if (!c.sorted()) {
-        c.keep_first(wanted, std::max<std::size_t>(min_keep, 1), [](std::uint64_t distance) { return distance; }, better{});
+        c.keep_first([this](std::uint64_t total) { return detail::part_of(total, p); }, std::max<std::size_t>(min_keep, 1), [](std::uint64_t distance) { return distance; }, better{});
         return detail::sort_few(c);
     }
+    const std::uint64_t wanted = detail::part_of(c.total_weight(), p);
     const float best = c.best();
     std::uint64_t reached = 0;
     for (std::size_t kept = 0; kept < c.size();) {
@@ -143,7 +143,7 @@ inline void typical::operator()(candidates& c) const {
     const auto expected = static_cast<std::uint64_t>(moment / total);
     const auto gap = [=](std::uint64_t distance) { return distance > expected ? distance - expected : expected - distance; };
     // Until they have more than the probability.
-    c.keep_first(detail::part_of(total, p) + 1, std::max<std::size_t>(min_keep, 1), gap,
+    c.keep_first([&](std::uint64_t) { return detail::part_of(total, p) + 1; }, std::max<std::size_t>(min_keep, 1), gap,
                  [](const candidate& a, const candidate& b) { return a.id < b.id; });
 }
 
