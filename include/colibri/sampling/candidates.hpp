@@ -49,9 +49,9 @@ public:
     /// Divides all logits by t > 0; what overflows becomes the largest float.
     void divide(float t);
 
-    /// Calls visit(id, logit) for all candidates, in order of ids or of the list.
-    template <class Visit>
-    void each(Visit&& visit);
+    /// Sum of term(logit), a double, over all candidates; in an order that depends on nothing but their places.
+    template <class Term>
+    [[nodiscard]] double sum_of(Term&& term);
 
     /// Keeps the best `count` (at least 1), sorted.
     void keep_best(std::size_t count);

@@ -42,15 +42,20 @@ void candidates::each_block(Visit&& visit) {
     }
 }
 
-template <class Visit>
-void candidates::each(Visit&& visit) {
-    each_block([&](std::size_t block, const float(&logits)[width], std::size_t count) {
-        for (std::size_t i = 0; i < count; ++i) {
-            const std::size_t at = block * width + i;
-            if (listed_) visit(list_[at].id, logits[i]);
-            else if (detail::possible(logits[i])) visit(static_cast<token_id>(at), logits[i]);
+// Eight sums by place mod 8: one alone would wait for each addition.
+template <class Term>
+double candidates::sum_of(Term&& term) {
+    constexpr std::size_t lanes = 8;
+    double sums[lanes] = {};
+    each_block([&](std::size_t, const float(&logits)[width], std::size_t) {
+        for (std::size_t i = 0; i < width; i += lanes) {
+            for (std::size_t j = 0; j < lanes; ++j) sums[j] += detail::possible(logits[i + j]) ? term(logits[i + j]) : 0.0;
         }
     });
+    for (std::size_t half = lanes / 2; half > 0; half /= 2) {
+        for (std::size_t j = 0; j < half; ++j) sums[j] += sums[j + half];
+    }
+    return sums[0];
 }
 
 /// Makes the list of those that `keep(candidate)` is true for, from blocks for whose maximum `wanted_block` is.

@@ -151,7 +151,8 @@ inline void mirostat::operator()(candidates& c) {
     if (c.empty()) return;
     const std::size_t kept = count(c);
     if (kept <= most_sorted) c.keep_best(kept);
-    else c.keep_first([](std::uint64_t) { return std::uint64_t{0}; }, kept, [](std::uint64_t distance) { return distance; }, better{});
+    else c.keep_first([](std::uint64_t) { return std::uint64_t{0}; }, kept, [](std::uint64_t distance) { return distance; },
+                      better{});
     detail::draw_and_learn(c, random_, limit_, tau_, eta_);
 }
 

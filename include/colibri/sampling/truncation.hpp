@@ -110,7 +110,8 @@ inline void sort_few(candidates& c) {
 inline void top_p::operator()(candidates& c) const {
     if (p >= 1.0f || c.empty()) return;
     if (!c.sorted()) {
-        c.keep_first([this](std::uint64_t total) { return detail::part_of(total, p); }, std::max<std::size_t>(min_keep, 1), [](std::uint64_t distance) { return distance; }, better{});
+        c.keep_first([this](std::uint64_t total) { return detail::part_of(total, p); }, std::max<std::size_t>(min_keep, 1),
+                     [](std::uint64_t distance) { return distance; }, better{});
         return detail::sort_few(c);
     }
     const std::uint64_t wanted = detail::part_of(c.total_weight(), p);
@@ -150,13 +151,11 @@ inline void typical::operator()(candidates& c) const {
 inline void top_n_sigma::operator()(candidates& c) const {
     if (!(n > 0.0f) || c.size() <= 1) return;
     const auto count = static_cast<double>(c.size());
-    double sum = 0.0;
-    c.each([&](token_id, float logit) { sum += static_cast<double>(logit); });
+    const double sum = c.sum_of([](float logit) { return static_cast<double>(logit); });
     const auto mean = static_cast<float>(sum / count);
-    double squares = 0.0;
-    c.each([&](token_id, float logit) {
+    const double squares = c.sum_of([mean](float logit) {
         const auto off = static_cast<double>(logit - mean);
-        squares += off * off;  // a product of two floats is exact in double, fused or not
+        return off * off;  // a product of two floats is exact in double, fused or not
     });
     const auto deviation = static_cast<float>(std::sqrt(squares / count));
     const float allowed = n * deviation;
