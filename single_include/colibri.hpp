@@ -3230,7 +3230,7 @@ HWY_AFTER_NAMESPACE();
 // ---- colibri/simd/target_pass-inl.hpp
 
 // One turn of the target loop in foreach_target-inl.hpp: COLIBRI_PASS_TARGET's operations from Highway, then our kernels in
-// COLIBRI_PASS_NAMESPACE, and in COLIBRI_PASS_DOT_NAMESPACE, if that is defined, those for CPUs with instructions for dots of bytes. Leans on three macros inside Highway (HWY_TARGET_TOGGLE, HWY_HIGHWAY_PER_TARGET,
+// COLIBRI_PASS_NAMESPACE, and in COLIBRI_PASS_DOT_TARGET, if that is defined, those for CPUs with instructions for dots of bytes. Leans on three macros inside Highway (HWY_TARGET_TOGGLE, HWY_HIGHWAY_PER_TARGET,
 // HWY_SET_MACROS_PER_TARGET), unchanged from 1.0.3 to 1.4.0.
 
 #undef HWY_TARGET
@@ -3272,8 +3272,8 @@ HWY_AFTER_NAMESPACE();
 #undef COLIBRI_KERNEL_NAMESPACE
 
 // Some CPUs of a kind have instructions for sums of four products of bytes, some don't; the products of 8-bit codes differ.
-#ifdef COLIBRI_PASS_DOT_NAMESPACE
-#define COLIBRI_KERNEL_NAMESPACE COLIBRI_PASS_DOT_NAMESPACE
+#ifdef COLIBRI_PASS_DOT_TARGET
+#define COLIBRI_KERNEL_NAMESPACE COLIBRI_PASS_DOT_TARGET
 #define COLIBRI_BASE_TARGET COLIBRI_PASS_NAMESPACE
 #define COLIBRI_DOT 1
 #define COLIBRI_SECTION_KERNELS
@@ -10423,11 +10423,11 @@ void store_key_blocks(const float* in, std::byte* panel, std::size_t lane, std::
 #ifdef COLIBRI_WITH_TARGET_AVX2
 #define COLIBRI_PASS_TARGET HWY_AVX2
 #define COLIBRI_PASS_NAMESPACE avx2
-#define COLIBRI_PASS_DOT_NAMESPACE avx2vnni
+#define COLIBRI_PASS_DOT_TARGET avx2vnni
 #define COLIBRI_SECTION_TARGET_PASS
 #include "colibri.hpp"
 #undef COLIBRI_SECTION_TARGET_PASS
-#undef COLIBRI_PASS_DOT_NAMESPACE
+#undef COLIBRI_PASS_DOT_TARGET
 #undef COLIBRI_PASS_NAMESPACE
 #undef COLIBRI_PASS_TARGET
 #endif
@@ -10435,11 +10435,11 @@ void store_key_blocks(const float* in, std::byte* panel, std::size_t lane, std::
 #ifdef COLIBRI_WITH_TARGET_AVX512
 #define COLIBRI_PASS_TARGET HWY_AVX3
 #define COLIBRI_PASS_NAMESPACE avx512
-#define COLIBRI_PASS_DOT_NAMESPACE avx512vnni
+#define COLIBRI_PASS_DOT_TARGET avx512vnni
 #define COLIBRI_SECTION_TARGET_PASS
 #include "colibri.hpp"
 #undef COLIBRI_SECTION_TARGET_PASS
-#undef COLIBRI_PASS_DOT_NAMESPACE
+#undef COLIBRI_PASS_DOT_TARGET
 #undef COLIBRI_PASS_NAMESPACE
 #undef COLIBRI_PASS_TARGET
 #endif
@@ -10448,11 +10448,11 @@ void store_key_blocks(const float* in, std::byte* panel, std::size_t lane, std::
 #if defined(COLIBRI_STATIC_TARGET_NEON) && (HWY_STATIC_TARGET & (HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128)) != 0
 #define COLIBRI_PASS_TARGET HWY_NEON
 #define COLIBRI_PASS_NAMESPACE neon
-#define COLIBRI_PASS_DOT_NAMESPACE neondot
+#define COLIBRI_PASS_DOT_TARGET neondot
 #define COLIBRI_SECTION_TARGET_PASS
 #include "colibri.hpp"
 #undef COLIBRI_SECTION_TARGET_PASS
-#undef COLIBRI_PASS_DOT_NAMESPACE
+#undef COLIBRI_PASS_DOT_TARGET
 #undef COLIBRI_PASS_NAMESPACE
 #undef COLIBRI_PASS_TARGET
 #define COLIBRI_STATIC_TARGET_DONE
@@ -10462,15 +10462,15 @@ void store_key_blocks(const float* in, std::byte* panel, std::size_t lane, std::
 #define COLIBRI_PASS_TARGET HWY_STATIC_TARGET
 #if defined(COLIBRI_STATIC_TARGET_AVX512)
 #define COLIBRI_PASS_NAMESPACE avx512
-#define COLIBRI_PASS_DOT_NAMESPACE avx512vnni
+#define COLIBRI_PASS_DOT_TARGET avx512vnni
 #elif defined(COLIBRI_STATIC_TARGET_AVX2)
 #define COLIBRI_PASS_NAMESPACE avx2
-#define COLIBRI_PASS_DOT_NAMESPACE avx2vnni
+#define COLIBRI_PASS_DOT_TARGET avx2vnni
 #elif defined(COLIBRI_STATIC_TARGET_SSE4)
 #define COLIBRI_PASS_NAMESPACE sse4
 #elif defined(COLIBRI_STATIC_TARGET_NEON)
 #define COLIBRI_PASS_NAMESPACE neon
-#define COLIBRI_PASS_DOT_NAMESPACE neondot
+#define COLIBRI_PASS_DOT_TARGET neondot
 #else
 #define COLIBRI_PASS_NAMESPACE baseline
 #define COLIBRI_PASS_PLAIN_TARGET
@@ -10478,7 +10478,7 @@ void store_key_blocks(const float* in, std::byte* panel, std::size_t lane, std::
 #define COLIBRI_SECTION_TARGET_PASS
 #include "colibri.hpp"
 #undef COLIBRI_SECTION_TARGET_PASS
-#undef COLIBRI_PASS_DOT_NAMESPACE
+#undef COLIBRI_PASS_DOT_TARGET
 #undef COLIBRI_PASS_PLAIN_TARGET
 #undef COLIBRI_PASS_NAMESPACE
 #undef COLIBRI_STATIC_TARGET_DONE
@@ -11662,11 +11662,12 @@ public:
         }
     }
 
-    /// Attends for all tokens of the plan, whose keys and values are in the cache. No allocation.
+    /// Attends for all tokens of the plan, whose keys and values are in the cache. No allocation. Precondition: pool.size() <=
+    /// sizes.threads.
     void run(const attention_job& job, const kv_store& kv, thread_pool& pool) noexcept {
         const std::size_t lanes = std::size_t{sizes_.kv_heads} * slices_;
         const std::size_t items = blocks_.size() * lanes;
-        if (pool.size() > 1 && items < std::size_t{4} * pool.size() && run_apart(job, kv, pool, lanes)) return;
+        if (pool.used() > 1 && items < std::size_t{4} * pool.used() && run_apart(job, kv, pool, lanes)) return;
         pool.for_chunks(items, 1, [&](std::size_t begin, std::size_t end, unsigned worker) {
             // The last blocks of a prompt see most: they go first.
             for (std::size_t i = begin; i < end; ++i) {
@@ -11780,7 +11781,7 @@ private:
             float* p = parts_.as<float>().data() + i * floats;
             return simd::attention_part{p, p + rows, p + 2 * rows};
         };
-        const std::size_t chunk = std::max<std::size_t>(1, spans * lanes / (std::size_t{8} * pool.size()));
+        const std::size_t chunk = std::max<std::size_t>(1, spans * lanes / (std::size_t{8} * pool.used()));
         pool.for_chunks(spans * lanes, chunk, [&](std::size_t begin, std::size_t end, unsigned worker) {
             float* scratch = scratch_.as<float>().data() + worker * worker_floats_;
             block_rows r;
@@ -18312,7 +18313,7 @@ public:
         };
         simd::products(jobs, s_.input, pool_);
         // Tokens side by side write to the same panels of keys: a thread takes several of a long prompt.
-        const std::size_t chunk = std::clamp<std::size_t>(tokens_ / (std::size_t{4} * pool_.size()), 1, simd::key_lanes);
+        const std::size_t chunk = std::clamp<std::size_t>(tokens_ / (std::size_t{4} * pool_.used()), 1, simd::key_lanes);
         pool_.for_chunks(tokens_, chunk, [&](std::size_t begin, std::size_t end, unsigned) {
             for (std::size_t t = begin; t < end; ++t) prepare_token(layer, t);
         });
@@ -19000,15 +19001,20 @@ void candidates::each_block(Visit&& visit) {
     }
 }
 
-template <class Visit>
-void candidates::each(Visit&& visit) {
-    each_block([&](std::size_t block, const float(&logits)[width], std::size_t count) {
-        for (std::size_t i = 0; i < count; ++i) {
-            const std::size_t at = block * width + i;
-            if (listed_) visit(list_[at].id, logits[i]);
-            else if (detail::possible(logits[i])) visit(static_cast<token_id>(at), logits[i]);
+// Eight sums by place mod 8: one alone would wait for each addition.
+template <class Term>
+double candidates::sum_of(Term&& term) {
+    constexpr std::size_t lanes = 8;
+    double sums[lanes] = {};
+    each_block([&](std::size_t, const float(&logits)[width], std::size_t) {
+        for (std::size_t i = 0; i < width; i += lanes) {
+            for (std::size_t j = 0; j < lanes; ++j) sums[j] += detail::possible(logits[i + j]) ? term(logits[i + j]) : 0.0;
         }
     });
+    for (std::size_t half = lanes / 2; half > 0; half /= 2) {
+        for (std::size_t j = 0; j < half; ++j) sums[j] += sums[j + half];
+    }
+    return sums[0];
 }
 
 /// Makes the list of those that `keep(candidate)` is true for, from blocks for whose maximum `wanted_block` is.
@@ -19109,6 +19115,14 @@ inline void candidates::keep_at_least(float least) {
     const auto reaches = [least](const candidate& one) { return one.logit >= least; };
     if (listed_) keep_if(reaches);
     else gather([least](float most) { return most >= least; }, reaches);
+}
+
+inline void candidates::keep_near(std::uint64_t farthest) {
+    const float most = best();
+    const auto near = [=](float logit) { return detail::distance(most, logit) <= farthest; };
+    const auto is_near = [&](const candidate& one) { return near(one.logit); };
+    if (listed_) keep_if(is_near);
+    else gather(near, is_near);
 }
 
 inline void candidates::sort_front(std::size_t count) {
@@ -19247,8 +19261,8 @@ inline void candidates::choose_at(std::uint64_t target) {
     }
 }
 
-template <class Key, class Before>
-void candidates::keep_first(std::uint64_t wanted, std::size_t min_keep, Key&& key, Before&& before) {
+template <class Wanted, class Key, class Before>
+void candidates::keep_first(Wanted&& part, std::size_t min_keep, Key&& key, Before&& before) {
     const float most = best();
     constexpr std::uint16_t nowhere = buckets;
     bucket_of_.resize((listed_ ? (list_.size() + width - 1) / width : logits_.blocks()) * width);
@@ -19265,6 +19279,9 @@ void candidates::keep_first(std::uint64_t wanted, std::size_t min_keep, Key&& ke
             ++bucket_count_[place];
         }
     });
+    std::uint64_t total = 0;
+    for (const std::uint64_t weight : bucket_weight_) total += weight;
+    const std::uint64_t wanted = part(total);
     std::uint64_t reached = 0;
     std::size_t kept = 0;
     std::size_t edge = 0;
@@ -19274,8 +19291,13 @@ void candidates::keep_first(std::uint64_t wanted, std::size_t min_keep, Key&& ke
     }
     if (edge == buckets) return;  // all are wanted
     some_.clear();
-    each_block_with(edge, edge + 1, [&](std::size_t at, float logit) {
-        some_.push_back({listed_ ? list_[at].id : static_cast<token_id>(at), logit, 0.0f});
+    each_block([&](std::size_t block, const float(&logits)[width], std::size_t count) {
+        const std::size_t begin = block * width;
+        if (!any_in(begin, edge, edge + 1)) return;
+        for (std::size_t i = 0; i < count; ++i) {
+            if (bucket_of_[begin + i] != edge) continue;
+            some_.push_back({listed_ ? list_[begin + i].id : static_cast<token_id>(begin + i), logits[i], 0.0f});
+        }
     });
     const auto precedes = [&](const candidate& a, const candidate& b) {
         const auto first = key(detail::distance(most, a.logit));
@@ -19283,47 +19305,41 @@ void candidates::keep_first(std::uint64_t wanted, std::size_t min_keep, Key&& ke
         return first != second ? first < second : before(a, b);
     };
     const candidate last = last_of_edge(wanted - std::min(wanted, reached), min_keep - std::min(min_keep, kept), precedes);
-    // A list stays one; else it is made of those that stay.
-    const bool was_listed = listed_;
-    std::size_t count = 0;
-    std::size_t sorted = 0;
-    if (!was_listed) {
-        list_.clear();
-        list_.reserve(logits_.tokens());
+    const auto left_out = [&](std::size_t at, const candidate& one) { return bucket_of_[at] == edge && precedes(last, one); };
+    if (listed_) {
+        std::size_t at = 0;
+        return keep_if([&](const candidate& one) {
+            const std::size_t place = at++;
+            return bucket_of_[place] <= edge && !left_out(place, one);
+        });
     }
-    each_block_with(0, edge + 1, [&](std::size_t at, float logit) {
-        const candidate one = was_listed ? list_[at] : candidate{static_cast<token_id>(at), logit, 0.0f};
-        if (bucket_of_[at] == edge && precedes(last, one)) return;
-        if (!was_listed) return list_.push_back(one);
-        if (at < sorted_) sorted = count + 1;
-        list_[count++] = one;
-    });
-    if (was_listed) {
-        list_.resize(count);
-        sorted_ = sorted;
-    } else {
-        become_list();
+    list_.clear();
+    list_.reserve(logits_.tokens());
+    candidate some[width];
+    float logits[width];
+    for (std::size_t begin = 0; begin < logits_.tokens(); begin += width) {
+        if (!any_in(begin, 0, edge + 1)) continue;
+        const std::size_t count = logits_.read(begin / width, logits);
+        std::size_t n = 0;
+        for (std::size_t i = 0; i < count; ++i) {
+            some[n] = {static_cast<token_id>(begin + i), logits[i], 0.0f};
+            const std::uint16_t place = bucket_of_[begin + i];
+            if (place == edge) n += left_out(begin + i, some[n]) ? 0 : 1;
+            else n += place < edge ? 1 : 0;
+        }
+        list_.insert(list_.end(), some, some + n);
     }
-    forget_sums();
+    become_list();
 }
 
-/// Calls visit(place, logit) for those in buckets `from` to below `to`, in order.
-template <class Visit>
-void candidates::each_block_with(std::size_t from, std::size_t to, Visit&& visit) {
-    const std::size_t end = listed_ ? list_.size() : logits_.tokens();
-    float logits[width];
-    for (std::size_t begin = 0; begin < end; begin += width) {
-        const std::uint16_t* place = bucket_of_.data() + begin;
-        unsigned matches = 0;
-        for (std::size_t i = 0; i < width; ++i) matches += place[i] >= from && place[i] < to ? 1 : 0;
-        if (matches == 0) continue;
-        if (!listed_) logits_.read(begin / width, logits);
-        for (std::size_t i = 0; matches != 0; ++i) {
-            if (place[i] < from || place[i] >= to) continue;
-            --matches;
-            visit(begin + i, listed_ ? list_[begin + i].logit : logits[i]);
-        }
-    }
+/// Whether some of the 64 from `begin` on are in buckets `from` to below `to`.
+inline bool candidates::any_in(std::size_t begin, std::size_t from, std::size_t to) const noexcept {
+    const std::uint16_t* place = bucket_of_.data() + begin;
+    const auto first = static_cast<std::uint16_t>(from);
+    const auto size = static_cast<std::uint16_t>(to - from);
+    unsigned matches = 0;
+    for (std::size_t i = 0; i < width; ++i) matches += static_cast<std::uint16_t>(place[i] - first) < size ? 1 : 0;
+    return matches != 0;
 }
 
 /// Of `some_`, the last of the shortest run in the order of `precedes` that has the weight and the number.
@@ -19405,9 +19421,9 @@ public:
     /// Divides all logits by t > 0; what overflows becomes the largest float.
     void divide(float t);
 
-    /// Calls visit(id, logit) for all candidates, in order of ids or of the list.
-    template <class Visit>
-    void each(Visit&& visit);
+    /// Sum of term(logit), a double, over all candidates; in an order that depends on nothing but their places.
+    template <class Term>
+    [[nodiscard]] double sum_of(Term&& term);
 
     /// Keeps the best `count` (at least 1), sorted.
     void keep_best(std::size_t count);
@@ -19415,15 +19431,18 @@ public:
     /// Keeps the candidates whose logit is at least `least`.
     void keep_at_least(float least);
 
+    /// Keeps the candidates whose distance from the best (see weight.hpp) is at most `farthest`.
+    void keep_near(std::uint64_t farthest);
+
     /// Removes candidates for which `keep(candidate)` is false; the others keep their order.
     template <class Keep>
     void keep_if(Keep&& keep);
 
-    /// Keeps the shortest run whose weights add up to `wanted`, and at least `min_keep`: candidates in the order of
+    /// Keeps the shortest run whose weights add up to wanted(total weight), and at least `min_keep`: candidates in the order of
     /// key(distance from the best), a number, and where that is the same, of before(a, b). They keep their order; only what lies
     /// where the run ends is sorted.
-    template <class Key, class Before>
-    void keep_first(std::uint64_t wanted, std::size_t min_keep, Key&& key, Before&& before);
+    template <class Wanted, class Key, class Before>
+    void keep_first(Wanted&& wanted, std::size_t min_keep, Key&& key, Before&& before);
 
     /// The best `count` (or all), sorted; valid until anything changes. They all stay.
     [[nodiscard]] std::span<const candidate> front(std::size_t count);
@@ -19482,8 +19501,7 @@ private:
     void gather(Block&& wanted_block, Keep&& keep);
     template <class Visit>
     void each_block(Visit&& visit);
-    template <class Visit>
-    void each_block_with(std::size_t from, std::size_t to, Visit&& visit);
+    [[nodiscard]] inline bool any_in(std::size_t begin, std::size_t from, std::size_t to) const noexcept;
     inline void become_list() noexcept;
     void forget_sums() noexcept {
         total_ = 0;
@@ -20153,19 +20171,18 @@ inline void mirostat::operator()(candidates& c) {
     if (c.empty()) return;
     const std::size_t kept = count(c);
     if (kept <= most_sorted) c.keep_best(kept);
-    else c.keep_first(0, kept, [](std::uint64_t distance) { return distance; }, better{});
+    else c.keep_first([](std::uint64_t) { return std::uint64_t{0}; }, kept, [](std::uint64_t distance) { return distance; },
+                      better{});
     detail::draw_and_learn(c, random_, limit_, tau_, eta_);
 }
 
 inline void mirostat_v2::operator()(candidates& c) {
     if (c.empty()) return;
     // Surprise grows by the distance from the best candidate, so the limit is a distance; the best one always stays.
-    const double room = static_cast<double>(limit_) - detail::surprise(c, c.best());
     const float best = c.best();
-    constexpr double unit = static_cast<double>(detail::full_weight);
-    c.keep_if([&](const candidate& one) {
-        return one.logit == best || static_cast<double>(detail::distance(best, one.logit)) / unit <= room;
-    });
+    const double room = (static_cast<double>(limit_) - detail::surprise(c, best)) * static_cast<double>(detail::full_weight);
+    if (!(room >= 0.0)) c.keep_at_least(best);
+    else if (room < static_cast<double>(detail::far_away)) c.keep_near(static_cast<std::uint64_t>(room));
     detail::draw_and_learn(c, random_, limit_, tau_, eta_);
 }
 
@@ -20341,11 +20358,12 @@ inline void sort_few(candidates& c) {
 
 inline void top_p::operator()(candidates& c) const {
     if (p >= 1.0f || c.empty()) return;
-    const std::uint64_t wanted = detail::part_of(c.total_weight(), p);
     if (!c.sorted()) {
-        c.keep_first(wanted, std::max<std::size_t>(min_keep, 1), [](std::uint64_t distance) { return distance; }, better{});
+        c.keep_first([this](std::uint64_t total) { return detail::part_of(total, p); }, std::max<std::size_t>(min_keep, 1),
+                     [](std::uint64_t distance) { return distance; }, better{});
         return detail::sort_few(c);
     }
+    const std::uint64_t wanted = detail::part_of(c.total_weight(), p);
     const float best = c.best();
     std::uint64_t reached = 0;
     for (std::size_t kept = 0; kept < c.size();) {
@@ -20375,20 +20393,18 @@ inline void typical::operator()(candidates& c) const {
     const auto expected = static_cast<std::uint64_t>(moment / total);
     const auto gap = [=](std::uint64_t distance) { return distance > expected ? distance - expected : expected - distance; };
     // Until they have more than the probability.
-    c.keep_first(detail::part_of(total, p) + 1, std::max<std::size_t>(min_keep, 1), gap,
+    c.keep_first([&](std::uint64_t) { return detail::part_of(total, p) + 1; }, std::max<std::size_t>(min_keep, 1), gap,
                  [](const candidate& a, const candidate& b) { return a.id < b.id; });
 }
 
 inline void top_n_sigma::operator()(candidates& c) const {
     if (!(n > 0.0f) || c.size() <= 1) return;
     const auto count = static_cast<double>(c.size());
-    double sum = 0.0;
-    c.each([&](token_id, float logit) { sum += static_cast<double>(logit); });
+    const double sum = c.sum_of([](float logit) { return static_cast<double>(logit); });
     const auto mean = static_cast<float>(sum / count);
-    double squares = 0.0;
-    c.each([&](token_id, float logit) {
+    const double squares = c.sum_of([mean](float logit) {
         const auto off = static_cast<double>(logit - mean);
-        squares += off * off;  // a product of two floats is exact in double, fused or not
+        return off * off;  // a product of two floats is exact in double, fused or not
     });
     const auto deviation = static_cast<float>(std::sqrt(squares / count));
     const float allowed = n * deviation;
