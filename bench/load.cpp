@@ -13,11 +13,11 @@ int main(int argc, char** argv) {
     colibri::session_options options;
     options.context = 4096;
     options.threads = bench::threads();
-    const std::pair<const char*, colibri::weights::placement> ways[] = {{"mapped", colibri::weights::placement::mapped},
-                                                                        {"loaded", colibri::weights::placement::loaded}};
+    const std::pair<const char*, colibri::weights::holding> ways[] = {{"mapped", colibri::weights::holding::mapped},
+                                                                        {"resident", colibri::weights::holding::resident}};
     for (const auto& [name, how] : ways) {
         colibri::model_options how_held;
-        how_held.placement = how;
+        how_held.holding = how;
         bench::add(std::string("open/") + name, [=](benchmark::State& state) {
             double bytes = 0.0;
             for (auto _ : state) bytes = static_cast<double>(colibri::model::open(*path, how_held).value().file().tensor_bytes());

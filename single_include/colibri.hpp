@@ -17929,7 +17929,7 @@ namespace colibri {
 
 /// How to hold a model's weights.
 struct model_options {
-    weights::holding holding = weights::holding::mapped;
+    weights::holding holding = weights::holding::automatic;
     bool lock = false;               ///< keep the weights in memory (mlock); refused when memory is too small for them
     std::uint32_t context = 0;       ///< tokens of context that `automatic` leaves memory for; 0: the model's own, at most 8192
     weights::load_options loading = {};  ///< of resident weights: threads, progress in bytes of the file, cancelling
