@@ -2603,6 +2603,19 @@ COLIBRI_KERNEL activation_plane From(const activation_plane& y, std::size_t valu
     return {y.codes + value, y.scales + value / 32, y.weighted + value / 32, y.sums + value / 16};
 }
 
+/// Bytes that are asked for ahead: prefetchers of CPUs stop at each 4096 bytes, and a run's work is too long for the out-of-order
+/// window to reach the next misses. One thread of a Zen 5 reads Q4_K at 16 GB/s without, 29 with 2048, 34 with 4096, 37 with 8192.
+inline constexpr std::size_t kPanelAhead = 8192;
+
+/// Asks for an eighth of a chunk, kPanelAhead bytes behind run g.
+template <class Format>
+COLIBRI_KERNEL void PrefetchRun(const std::uint8_t* chunk, std::size_t g) {
+    // As a number: behind the last panel there is nothing to point to, and nothing is read.
+    constexpr std::size_t bytes = panel_layout<Format>::chunk_bytes(8) / 8;
+    const auto ahead = reinterpret_cast<std::uintptr_t>(chunk) + g * bytes + kPanelAhead;
+    COLIBRI_UNROLL for (std::size_t i = 0; i < bytes + 63; i += 64) __builtin_prefetch(reinterpret_cast<const void*>(ahead + i), 0, 3);
+}
+
 /// One panel times the j-th column.
 template <class Format>
 COLIBRI_KERNEL Floats PanelTimesColumn(const product_arguments& a, std::size_t panel, std::size_t j) {
@@ -2617,7 +2630,9 @@ COLIBRI_KERNEL Floats PanelTimesColumn(const product_arguments& a, std::size_t p
         for (std::size_t p = 0; p < 2; ++p) {
             const activation_plane y = From(planes[p], k);
             for (; wanted != 0; wanted &= wanted - 1) {
-                acc = (AddPanelGroup<Format>)(acc, chunk, scales, y, static_cast<std::size_t>(__builtin_ctz(wanted)));
+                const auto g = static_cast<std::size_t>(__builtin_ctz(wanted));
+                if (p == 0) PrefetchRun<Format>(chunk, g);
+                acc = (AddPanelGroup<Format>)(acc, chunk, scales, y, g);
             }
             wanted = flags[k / 256];
         }
@@ -3011,6 +3026,7 @@ COLIBRI_KERNEL void UnpackChunk(const std::uint8_t* chunk, std::size_t groups, s
     constexpr std::size_t runs = 32 / quant::scale_run<Format>;
     const PanelScales<Format> scales(chunk, groups);
     for (std::size_t g = 0; g < groups; ++g) {
+        PrefetchRun<Format>(chunk, g);
         UnpackQuads<Format, 0>(chunk + g * panel_layout<Format>::run_codes, s.codes[g * 8] + p * 64);
         for (std::size_t j = g * runs; j < (g + 1) * runs; ++j) {
             Store(scales.Scale(j), s.scale[j] + p * 16);
@@ -10862,10 +10878,14 @@ inline namespace COLIBRI_SIMD_ABI {
     for (unsigned round = 0; round <= rounds; ++round) {
         const auto start = clock::now();
         pool.for_chunks(words.size(), piece, [&](std::size_t begin, std::size_t end, unsigned) {
-            // Eight sums, so that loads and not the latency of adding are the limit; compilers make vectors of them.
+            // One word of each line of 64 bytes brings the line; adding all of them would be slower than memory (24 against 40 GB/s
+            // on a thread of a Zen 5). Asked for ahead, as the products do: prefetchers of CPUs stop at each 4096 bytes.
             std::uint64_t parts[8] = {};
-            for (std::size_t i = begin; i + 8 <= end; i += 8) {
-                for (std::size_t k = 0; k < 8; ++k) parts[k] += words[i + k];
+            for (std::size_t i = begin; i + 64 <= end; i += 64) {
+                for (std::size_t k = 0; k < 8; ++k) {
+                    __builtin_prefetch(words.data() + std::min(i + 8 * k + 1024, words.size() - 1));
+                    parts[k] += words[i + 8 * k];
+                }
             }
             for (const auto part : parts) sum.fetch_add(part, std::memory_order_relaxed);
         });

@@ -277,6 +277,7 @@ COLIBRI_KERNEL void UnpackChunk(const std::uint8_t* chunk, std::size_t groups, s
     constexpr std::size_t runs = 32 / quant::scale_run<Format>;
     const PanelScales<Format> scales(chunk, groups);
     for (std::size_t g = 0; g < groups; ++g) {
+        PrefetchRun<Format>(chunk, g);
         UnpackQuads<Format, 0>(chunk + g * panel_layout<Format>::run_codes, s.codes[g * 8] + p * 64);
         for (std::size_t j = g * runs; j < (g + 1) * runs; ++j) {
             Store(scales.Scale(j), s.scale[j] + p * 16);

@@ -33,10 +33,14 @@ inline namespace COLIBRI_SIMD_ABI {
     for (unsigned round = 0; round <= rounds; ++round) {
         const auto start = clock::now();
         pool.for_chunks(words.size(), piece, [&](std::size_t begin, std::size_t end, unsigned) {
-            // Eight sums, so that loads and not the latency of adding are the limit; compilers make vectors of them.
+            // One word of each line of 64 bytes brings the line; adding all of them would be slower than memory (24 against 40 GB/s
+            // on a thread of a Zen 5). Asked for ahead, as the products do: prefetchers of CPUs stop at each 4096 bytes.
             std::uint64_t parts[8] = {};
-            for (std::size_t i = begin; i + 8 <= end; i += 8) {
-                for (std::size_t k = 0; k < 8; ++k) parts[k] += words[i + k];
+            for (std::size_t i = begin; i + 64 <= end; i += 64) {
+                for (std::size_t k = 0; k < 8; ++k) {
+                    __builtin_prefetch(words.data() + std::min(i + 8 * k + 1024, words.size() - 1));
+                    parts[k] += words[i + 8 * k];
+                }
             }
             for (const auto part : parts) sum.fetch_add(part, std::memory_order_relaxed);
         });

@@ -193,6 +193,19 @@ COLIBRI_KERNEL activation_plane From(const activation_plane& y, std::size_t valu
     return {y.codes + value, y.scales + value / 32, y.weighted + value / 32, y.sums + value / 16};
 }
 
+/// Bytes that are asked for ahead: prefetchers of CPUs stop at each 4096 bytes, and a run's work is too long for the out-of-order
+/// window to reach the next misses. One thread of a Zen 5 reads Q4_K at 16 GB/s without, 29 with 2048, 34 with 4096, 37 with 8192.
+inline constexpr std::size_t kPanelAhead = 8192;
+
+/// Asks for an eighth of a chunk, kPanelAhead bytes behind run g.
+template <class Format>
+COLIBRI_KERNEL void PrefetchRun(const std::uint8_t* chunk, std::size_t g) {
+    // As a number: behind the last panel there is nothing to point to, and nothing is read.
+    constexpr std::size_t bytes = panel_layout<Format>::chunk_bytes(8) / 8;
+    const auto ahead = reinterpret_cast<std::uintptr_t>(chunk) + g * bytes + kPanelAhead;
+    COLIBRI_UNROLL for (std::size_t i = 0; i < bytes + 63; i += 64) __builtin_prefetch(reinterpret_cast<const void*>(ahead + i), 0, 3);
+}
+
 /// One panel times the j-th column.
 template <class Format>
 COLIBRI_KERNEL Floats PanelTimesColumn(const product_arguments& a, std::size_t panel, std::size_t j) {
@@ -207,7 +220,9 @@ COLIBRI_KERNEL Floats PanelTimesColumn(const product_arguments& a, std::size_t p
         for (std::size_t p = 0; p < 2; ++p) {
             const activation_plane y = From(planes[p], k);
             for (; wanted != 0; wanted &= wanted - 1) {
-                acc = (AddPanelGroup<Format>)(acc, chunk, scales, y, static_cast<std::size_t>(__builtin_ctz(wanted)));
+                const auto g = static_cast<std::size_t>(__builtin_ctz(wanted));
+                if (p == 0) PrefetchRun<Format>(chunk, g);
+                acc = (AddPanelGroup<Format>)(acc, chunk, scales, y, g);
             }
             wanted = flags[k / 256];
         }
