@@ -17172,11 +17172,15 @@ protected:
 private:
     resident_store() = default;
 
+    /// What a small context, activations and logits take besides: weights that leave less end a process under a limit.
+    static constexpr std::uint64_t reserve = std::uint64_t{32} << 20;
+
     [[nodiscard]] static result<void> check_memory(std::uint64_t needed, bool lock) {
         const std::uint64_t free = read_memory_limits().free();
-        if (needed <= free) return {};
+        if (free >= reserve && needed <= free - reserve) return {};
         return error{errc::out_of_memory,
-                     concat("the weights take ", needed >> 20, " MiB and only ", free >> 20, " MiB of memory are free; ",
+                     concat("the weights take ", needed >> 20, " MiB, the rest at least ", reserve >> 20, ", and only ", free >> 20,
+                            " MiB of memory are free; ",
                             lock ? "without --mlock and with --weights mapped" : "with --weights mapped",
                             " the file is mapped and needs no memory of its own")};
     }

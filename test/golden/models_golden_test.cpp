@@ -34,6 +34,12 @@ colibri::evaluator open_evaluator(const colibri::model& model, std::uint32_t uba
 /// Whether the refusal means: an architecture, type or feature that comes later.
 bool is_not_yet(const colibri::error& e) { return e.code == colibri::errc::unsupported; }
 
+colibri::result<colibri::model> open_mapped(const fs::path& file) {
+    colibri::model_options options;
+    options.holding = colibri::weights::holding::mapped;
+    return colibri::model::open(file, options);
+}
+
 /// The same file with weights in memory of our own.
 colibri::model open_resident(const fs::path& file) {
     colibri::model_options options;
@@ -42,7 +48,7 @@ colibri::model open_resident(const fs::path& file) {
 }
 
 void run_model(const fs::path& folder, const nlohmann::json& info, const std::string& file, golden::tally& tally) {
-    const auto opened = colibri::model::open(folder / file);
+    const auto opened = open_mapped(folder / file);
     if (!opened && is_not_yet(opened.error())) {
         tally.not_yet(folder.filename().string() + "/" + file);
         return;
@@ -134,7 +140,7 @@ TEST_CASE("golden models of quantised weights") {
     for (const auto& info : read_json(*folder / "cases.json")) {
         const auto file = info["file"].get<std::string>();
         CAPTURE(file);
-        const auto opened = colibri::model::open(*folder / file);
+        const auto opened = open_mapped(*folder / file);
         if (!opened && is_not_yet(opened.error())) {
             tally.not_yet(file);
             continue;
@@ -184,7 +190,7 @@ TEST_CASE("golden KV caches") {
         CAPTURE(logits);
         const auto k = type_of(info["type_k"]);
         const auto v = type_of(info["type_v"]);
-        const auto opened = colibri::model::open(*folder / ".." / info["model"].get<std::string>());
+        const auto opened = open_mapped(*folder / ".." / info["model"].get<std::string>());
         if (!k || !v || (!opened && is_not_yet(opened.error()))) {
             tally.not_yet(logits);
             continue;

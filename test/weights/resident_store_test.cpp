@@ -295,7 +295,10 @@ TEST_CASE("resident: a model opens either way, and automatic takes what fits") {
         const auto opened = tiny::open(name, options);
         CHECK(opened.weights().memory().mapped == 0);
         CHECK(opened.weights().memory().resident >= opened.file().tensor_bytes());
-        CHECK(tiny::open(name).weights().memory().mapped > 0);
+        model_options mapped;
+        mapped.holding = holding::mapped;
+        CHECK(tiny::open(name, mapped).weights().memory().mapped > 0);
+        CHECK(tiny::open(name).weights().memory().resident > 0);  // the default
     }
     // A KV cache that no memory holds.
     options.context = 0xffffffff;
