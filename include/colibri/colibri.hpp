@@ -118,6 +118,7 @@
 #include "colibri/model/rope.hpp"
 #include "colibri/model/scratch.hpp"
 #include "colibri/model/tensors.hpp"
+#include "colibri/sampling/candidate_list.hpp"
 #include "colibri/sampling/candidates.hpp"
 #include "colibri/sampling/candidates_passes.hpp"
 #include "colibri/sampling/chain.hpp"

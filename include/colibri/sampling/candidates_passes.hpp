@@ -1,4 +1,4 @@
-// How candidates pass over their logits or their list; the second half of candidates.hpp, which includes it.
+// How candidates pass over their logits or their list; the second half of candidate_list.hpp; candidates.hpp has both.
 #pragma once
 
 #include <algorithm>
@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <limits>
 
-#include "colibri/sampling/candidates.hpp"
+#include "colibri/sampling/candidate_list.hpp"
 
 namespace colibri::sampling {
 
@@ -118,6 +118,11 @@ inline void candidates::divide(float t) {
     if (!listed_ && !logits_.divided()) return logits_.divide(t);
     list();
     for (auto& one : list_) one.logit = std::clamp(one.logit / t, -largest_logit, largest_logit);
+}
+
+inline const std::vector<candidate>& candidates::list() {
+    if (!listed_) gather([](float) { return true; }, [](const candidate&) { return true; });
+    return list_;
 }
 
 template <class Keep>
