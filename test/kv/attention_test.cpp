@@ -15,19 +15,19 @@ using attention_reference::numbers;
 
 namespace {
 
-struct shape {
+struct head_shape {
     std::uint32_t heads, kv_heads, head_k, head_v, window;
     kv_type type;
 };
 
 /// Sequences of tokens whose queries, keys and values are known, evaluated in batches of any kind.
 struct text_of_tokens {
-    shape s;
+    head_shape s;
     std::vector<std::uint32_t> lengths;
     std::vector<std::vector<float>> queries, keys, values;  ///< per sequence, token after token
     std::vector<std::vector<float>> key_numbers, value_numbers;  ///< as the cache rounds them, head after head
 
-    text_of_tokens(const shape& s_, std::vector<std::uint32_t> lengths_) : s(s_), lengths(std::move(lengths_)) {
+    text_of_tokens(const head_shape& s_, std::vector<std::uint32_t> lengths_) : s(s_), lengths(std::move(lengths_)) {
         unsigned seed = 1;
         for (const auto n : lengths) {
             queries.push_back(numbers(std::size_t{n} * s.heads * s.head_k, seed++));
@@ -142,7 +142,7 @@ std::vector<std::vector<token_place>> batches_of(const std::vector<std::uint32_t
 }  // namespace
 
 TEST_CASE("kv: tokens have the bits of the canonical order, whatever they are attended with") {
-    constexpr shape shapes[] = {
+    constexpr head_shape shapes[] = {
         {8, 1, 32, 64, 0, kv_type::q8_0},   {4, 4, 80, 80, 0, kv_type::f16},   {6, 3, 40, 72, 0, kv_type::bf16},
         {6, 2, 96, 64, 0, kv_type::q4_0},   {4, 1, 16, 24, 100, kv_type::f32}, {7, 1, 72, 40, 300, kv_type::f16},
         {16, 2, 32, 32, 17, kv_type::q8_0}, {70, 1, 8, 16, 0, kv_type::f32},
@@ -173,7 +173,7 @@ TEST_CASE("kv: tokens have the bits of the canonical order, whatever they are at
 }
 
 TEST_CASE("kv: spans are attended by several threads where there are few heads, without allocating") {
-    for (const auto& s : {shape{4, 1, 32, 32, 0, kv_type::q8_0}, shape{2, 2, 16, 16, 300, kv_type::f16}}) {
+    for (const auto& s : {head_shape{4, 1, 32, 32, 0, kv_type::q8_0}, head_shape{2, 2, 16, 16, 300, kv_type::f16}}) {
         CAPTURE(s.window);
         const text_of_tokens text(s, {1100, 700});
         // A long prompt, then tokens one by one, or a few at once.
