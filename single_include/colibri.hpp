@@ -8045,7 +8045,8 @@ inline constexpr std::size_t activation_chunk = 256;
 inline constexpr float residual_threshold = 0.8f;
 
 /// No group has a residual in a column whose largest scale is at most this multiple of the mean: its noise is spread evenly, and
-/// no few groups make much of it. Normally distributed values reach 1.6 (5,632 of them); columns of trained models 2 to 40.
+/// no few groups make much of it. Columns of normally distributed values reach 1.4 (576 of them) to 1.65 (5,632) in the median; of
+/// the columns of SmolLM2-135M and Gemma 3 270M nine in ten reach 2 to 7.
 inline constexpr float residual_peak = 1.75f;
 
 /// One column of k quantised activations, k a multiple of 32: value i is `scales[i / 32] * codes[i]`, plus

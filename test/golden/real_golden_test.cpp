@@ -73,7 +73,7 @@ void run_case(const colibri::model& model, const fs::path& folder, const std::st
         CHECK_MESSAGE(whole <= factor * peer["rms"].get<double>(), "RMS of a whole position " << whole);
         tally.ran("whole positions");
     }
-    MESSAGE(model_name << ' ' << name << ' ' << colibri::name(kv) << ": listed " << worst << " (peer "
+    MESSAGE(model_name << " " << name << " " << colibri::name(kv) << ": listed " << worst << " (peer "
                        << peer["top8_rms"].get<double>() << "), whole " << whole << " (peer " << peer["rms"].get<double>() << ")");
 
     // Fed with the reference's own tokens, the largest logit agrees wherever the reference is sure.
