@@ -58,8 +58,11 @@ inline void choose_experts(const float* logits, std::uint32_t experts, std::uint
             }
         }
         const std::size_t n = s.columns.size();
-        simd::product(lease->expert(feed_forward_slots::gate, e), s.input, s.columns, s.gate(0), h.feed_forward, pool);
-        simd::product(lease->expert(feed_forward_slots::up, e), s.input, s.columns, s.up(0), h.feed_forward, pool);
+        const simd::product_job jobs[] = {
+            {lease->expert(feed_forward_slots::gate, e), s.gate(0), h.feed_forward},
+            {lease->expert(feed_forward_slots::up, e), s.up(0), h.feed_forward},
+        };
+        simd::products(jobs, s.input, s.columns, pool);  // packs the columns once
         pool.for_chunks(n, 1, [&](std::size_t begin, std::size_t end, unsigned) {
             for (std::size_t j = begin; j < end; ++j) apply_gate(m.config().gate, s.gate(j), s.up(j), h.feed_forward);
         });
