@@ -18,7 +18,7 @@ enum class read_backend_kind : std::uint8_t { automatic, threads, io_uring };
 
 struct read_queue_options {
     read_backend_kind backend = read_backend_kind::automatic;
-    unsigned threads = 0;                            ///< reader threads; 0: chosen
+    unsigned threads = 0;                            ///< reader threads, or requests in flight of io_uring; 0: chosen
     std::size_t request = std::size_t{1} << 20;      ///< most bytes asked from the kernel at once, rounded up to 4096
     bool allow_direct = true;                        ///< false: buffered, as where the file system has no direct reads
     source_opener open = {};                         ///< opens other sources in place of the files; these are read by threads
@@ -105,6 +105,8 @@ private:
 
     /// Threads when the user names no number.
     static constexpr unsigned usual_threads = 4;
+    /// Requests that io_uring has in flight.
+    static constexpr unsigned uring_depth = 8;
 
     read_queue(file_list files, std::size_t request) : files_(std::move(files)), board_(request) {}
 
@@ -112,10 +114,12 @@ private:
         constexpr std::size_t most = std::size_t{1} << 30;
         const std::size_t request = round_up(std::clamp(wanted.request, read_job::alignment, most), read_job::alignment);
         std::unique_ptr<read_queue> out(new read_queue(std::move(files), request));
-        const unsigned threads = wanted.threads == 0 ? usual_threads : std::min(wanted.threads, 64u);
-        if (how == backend::io_uring) return error{errc::unsupported, "this system has no io_uring; use threads"};
-        auto readers = detail::thread_backend::start(out->board_, *out->files_, threads);
+        const bool ring = how == backend::io_uring;
+        const unsigned at_once = wanted.threads == 0 ? (ring ? uring_depth : usual_threads) : std::min(wanted.threads, 64u);
+        auto readers = ring ? detail::uring_backend::start(out->board_, *out->files_, at_once)
+                            : detail::thread_backend::start(out->board_, *out->files_, at_once);
         if (!readers) return std::move(readers).error();
+        out->name_ = ring ? "io_uring" : "threads";
         out->readers_ = std::move(*readers);
         return out;
     }
@@ -151,7 +155,9 @@ inline result<std::unique_ptr<read_queue>> read_queue::open(const std::vector<st
         if (!file) return std::move(file).error();
         list->push_back(std::move(*file));
     }
-    return start(std::move(list), wanted.backend, wanted);
+    // A source of the caller's is read by calling it.
+    const auto how = wanted.open ? read_backend_kind::threads : wanted.backend;
+    return start(std::move(list), how, wanted);
 }
 
 }  // namespace colibri
