@@ -44,17 +44,6 @@ result<void> choose_template(chat_options& out, const std::string& wanted) {
     return {};
 }
 
-template <class Options>
-void set_sizes(Options& out, const options& given) {
-    if (given.context) out.context = static_cast<std::uint32_t>(*given.context);
-    if (given.threads) out.threads = static_cast<unsigned>(*given.threads);
-    if (given.threads_batch) out.threads_batch = static_cast<unsigned>(*given.threads_batch);
-    if (given.batch) out.batch = static_cast<std::uint32_t>(*given.batch);
-    if (given.ubatch) out.ubatch = static_cast<std::uint32_t>(*given.ubatch);
-    if (given.cache_k) out.cache_k = parse_kv_type(*given.cache_k).value_or(out.cache_k);
-    if (given.cache_v) out.cache_v = parse_kv_type(*given.cache_v).value_or(out.cache_v);
-}
-
 error without_template(std::string_view option) {
     return error{errc::invalid_argument,
                  concat("--raw leaves the chat template out, so ", option, " has no place; give one of them")};

@@ -39,7 +39,7 @@ result<model> open_source(const options& given, progress_fn loading) {
     const auto holding = holding_of(given);
     if (!holding) return holding.error();
     how.holding = *holding;
-    how.context = static_cast<std::uint32_t>(given.context.value_or(0));
+    set_sizes(how.use, given);
     how.loading.progress = std::move(loading);
     how.lock = given.mlock.value_or(false);
     auto source = model::open(given.model.value_or(""), how);

@@ -15,4 +15,16 @@ namespace colibri::repl {
 /// invalid_argument, as nothing is wrong with the call; invalid_argument for --weights and --mmap that contradict each other.
 [[nodiscard]] result<model> open_source(const options& given, progress_fn loading = {});
 
+/// Copies the sizes that were given: `out` is a session_options or a chat_options.
+template <class Options>
+void set_sizes(Options& out, const options& given) {
+    if (given.context) out.context = static_cast<std::uint32_t>(*given.context);
+    if (given.threads) out.threads = static_cast<unsigned>(*given.threads);
+    if (given.threads_batch) out.threads_batch = static_cast<unsigned>(*given.threads_batch);
+    if (given.batch) out.batch = static_cast<std::uint32_t>(*given.batch);
+    if (given.ubatch) out.ubatch = static_cast<std::uint32_t>(*given.ubatch);
+    if (given.cache_k) out.cache_k = parse_kv_type(*given.cache_k).value_or(out.cache_k);
+    if (given.cache_v) out.cache_v = parse_kv_type(*given.cache_v).value_or(out.cache_v);
+}
+
 }  // namespace colibri::repl

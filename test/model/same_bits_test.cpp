@@ -58,7 +58,22 @@ void check_model(const std::filesystem::path& path, std::size_t count, kv_type c
     mapped.holding = weights::holding::mapped;
     model_options resident;
     resident.holding = weights::holding::resident;
-    const model models[] = {model::open(path, mapped).value(), model::open(path, resident).value()};
+    std::vector<model> models = {model::open(path, mapped).value(), model::open(path, resident).value()};
+    // Streamed: nothing held but the least, about a half, and everything; few and many bytes at once.
+    for (const auto& [part, piece] : {std::pair{0.0, 4096}, {0.3, 8192}, {0.6, 2048}, {0.8, 16384}, {2.0, 4096}}) {
+        model_options streamed;
+        streamed.holding = weights::holding::streamed;
+        streamed.streaming.piece = static_cast<std::size_t>(piece);
+        streamed.streaming.memory = 1;
+        std::uint64_t least = 0;
+        const auto& groups = models[0].tensors().groups;
+        (void)weights::stream_plan::make(models[0].file(), groups, 1, streamed.streaming, &least);
+        streamed.streaming.memory = least + static_cast<std::uint64_t>(part * static_cast<double>(models[0].file().tensor_bytes()));
+        models.push_back(model::open(path, streamed).value());
+        CHECK(models.back().weights().how() == weights::holding::streamed);
+        if (part == 0.0) CHECK(models.back().weights().memory().swept > 0);
+        if (part == 2.0) CHECK(models.back().weights().memory().swept == 0);
+    }
     const auto tokens = tiny::tokens(count, models[0].params().vocabulary);
     golden::matrix fused;    // of the first target with FMA
     test::on_every_target([&](std::string_view target) {
@@ -69,10 +84,10 @@ void check_model(const std::filesystem::path& path, std::size_t count, kv_type c
             if (fused.rows == 0) fused = expected;
             CHECK(differing(expected, fused) == 0);
         }
-        for (std::size_t m = 0; m < 2; ++m) {
+        for (std::size_t m = 0; m < models.size(); ++m) {
             for (const unsigned threads : {1u, 3u}) {
                 for (const std::uint32_t ubatch : {3u, 50u, 256u}) {
-                    INFO("resident ", m, ", threads ", threads, ", ubatch ", ubatch);
+                    INFO("model ", m, ", threads ", threads, ", ubatch ", ubatch);
                     auto other = open(models[m], threads, ubatch, cache);
                     CHECK(differing(golden::run_all(other, tokens, ubatch), expected) == 0);
                 }

@@ -30,8 +30,11 @@ TEST_CASE("weights: a mapped store leases the file's bytes") {
             CHECK(x.rows() == info.dims[1]);
             CHECK(x.data() == a[0].data() + e * x.bytes());
         }
-        CHECK(a.row(0, 0).size() == a[0].row_bytes());
-        CHECK(a.row(0, 0).data() == a[0].data());
+        row_piece pieces[8];
+        CHECK(a.take(1, pieces).value() == 1);
+        CHECK(pieces[0].rows.data() == a[0].data());
+        CHECK(pieces[0].rows.rows() == a[0].rows());
+        CHECK(a.take(1, pieces).value() == 0);
     }
     CHECK(notes.empty());
 }

@@ -128,7 +128,7 @@ TEST_CASE("resident: every tensor once, as panels where it is multiplied, else a
         CHECK(store->memory().mapped == 0);
         CHECK(store->memory().resident == plan.bytes);
         for (group_id g = 0; g < groups.size(); ++g) {
-            const auto lease = store->acquire(g).value();
+            auto lease = store->acquire(g).value();
             for (std::size_t slot = 0; slot < groups[g].tensors.size(); ++slot) {
                 const auto id = groups[g].tensors[slot];
                 CAPTURE(samples[id].name);
@@ -155,8 +155,8 @@ TEST_CASE("resident: rows are looked up in either layout") {
     const auto resident = resident_store::open(file, groups, false, notes).value();
     const auto mapped = file_store::open(file, groups, false, notes).value();
     for (const group_id g : {0u, 1u, 2u, 6u}) {
-        const auto a = resident->acquire(g).value();
-        const auto b = mapped->acquire(g).value();
+        auto a = resident->acquire(g).value();
+        auto b = mapped->acquire(g).value();
         std::vector<float> x(a[0].columns()), y(a[0].columns());
         for (std::uint32_t r = 0; r < a[0].rows(); ++r) {
             CHECK(a.decode_row(0, r, x));
@@ -275,19 +275,6 @@ TEST_CASE("resident: what stops loading") {
     }
 }
 
-TEST_CASE("resident: chosen when it fits with room to spare") {
-    constexpr std::uint64_t mib = std::uint64_t{1} << 20;
-    CHECK(choose_holding(700 * mib, 0, 800 * mib) == holding::mapped);
-    CHECK(choose_holding(672 * mib, 0, 800 * mib) == holding::resident);
-    CHECK(choose_holding(672 * mib, 1, 800 * mib) == holding::mapped);
-    CHECK(choose_holding(7000 * mib, 0, 8000 * mib) == holding::resident);
-    CHECK(choose_holding(7001 * mib, 0, 8000 * mib) == holding::mapped);
-    CHECK(choose_holding(6000 * mib, 1001 * mib, 8000 * mib) == holding::mapped);
-    CHECK(choose_holding(1, 0, 100 * mib) == holding::mapped);
-    CHECK(choose_holding(1, ~std::uint64_t{0}, 8000 * mib) == holding::mapped);
-    CHECK(choose_holding(0, 0, ~std::uint64_t{0}) == holding::resident);
-}
-
 TEST_CASE("resident: a model opens either way, and automatic takes what fits") {
     model_options options;
     options.holding = holding::automatic;
@@ -300,12 +287,14 @@ TEST_CASE("resident: a model opens either way, and automatic takes what fits") {
         CHECK(tiny::open(name, mapped).weights().memory().mapped > 0);
         CHECK(tiny::open(name).weights().memory().resident > 0);  // the default
     }
-    // A KV cache that no memory holds.
-    options.context = 0xffffffff;
+    // A KV cache that no memory holds: what is free isn't a budget that somebody gave, so it is tried all the same.
+    options.use.context = 0xffffffff;
     CHECK(tiny::open("llama", options).weights().memory().mapped > 0);
+    options.memory = std::uint64_t{1} << 30;
+    CHECK(model::open(tiny::path("llama"), options).error().code == errc::out_of_memory);
 }
 
-TEST_CASE("resident: too little memory is refused, and automatic maps, under a real limit") {
+TEST_CASE("resident: too little memory is refused under a real limit") {
     const scratch::folder folder;
     const auto path = folder.path() / "large.gguf";
     // 170 MiB of weights where 160 MiB may be used.
@@ -330,16 +319,14 @@ TEST_CASE("resident: too little memory is refused, and automatic maps, under a r
             if (read_memory_limits().free() > (std::uint64_t{160} << 20)) ::_exit(1);
             std::vector<std::string> notes;
             for (const bool lock : {false, true}) {
-                const auto refused = open_store(file, groups, {holding::resident, lock, 0, {}}, notes);
+                const auto refused = open_store(file, groups, {holding::resident, lock, {}, {}}, notes);
                 if (refused) ::_exit(2);
                 if (refused.error().code != errc::out_of_memory) ::_exit(3);
                 if (refused.error().message.find("--weights mapped") == std::string::npos) ::_exit(4);
                 if ((refused.error().message.find("--mlock") != std::string::npos) != lock) ::_exit(5);
             }
-            const auto locked = open_store(file, groups, {holding::mapped, true, 0, {}}, notes);
+            const auto locked = open_store(file, groups, {holding::mapped, true, {}, {}}, notes);
             if (locked || locked.error().message.find("--mlock") == std::string::npos) ::_exit(6);
-            const auto chosen = open_store(file, groups, {holding::automatic, false, 0, {}}, notes);
-            if (!chosen || (*chosen)->memory().resident != 0) ::_exit(7);
             ::_exit(0);
         }
         int status = 0;

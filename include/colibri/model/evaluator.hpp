@@ -8,9 +8,11 @@
 #include <vector>
 
 #include "colibri/core/buffer.hpp"
+#include "colibri/core/progress.hpp"
 #include "colibri/core/thread_pool.hpp"
 #include "colibri/kv/kv_cache.hpp"
 #include "colibri/model/layer.hpp"
+#include "colibri/model/matrix_products.hpp"
 #include "colibri/model/model.hpp"
 
 namespace colibri {
@@ -45,8 +47,10 @@ public:
 
     /// Evaluates up to `ubatch` tokens; those of a sequence in order of position. On success their keys and values are in the
     /// cache and `logits(i)` are those of the i-th token with `output`. On an error nothing was appended.
-    /// Errors: invalid_argument, context_full, io and others of the weights' store.
-    [[nodiscard]] inline result<void> step(std::span<const batch_token> tokens);
+    /// `cancel` is looked at before each layer and in waits for the disk; `watch` is told of the layers done, after each.
+    /// Errors: invalid_argument, context_full, canceled, io and others of the weights' store.
+    [[nodiscard]] inline result<void> step(std::span<const batch_token> tokens, const cancel_flag* cancel = nullptr,
+                                           const progress_fn& watch = {});
 
     /// Logits of the i-th output of the last step: `vocabulary` floats, valid until the next step.
     [[nodiscard]] std::span<float> logits(std::size_t i) noexcept {
@@ -89,15 +93,8 @@ inline result<evaluator> evaluator::make(model m, const evaluator_options& optio
     out.options_.outputs = std::min(options.outputs, out.options_.ubatch);
     if (options.threads_batch == 0) out.options_.threads_batch = options.threads;
     const unsigned threads = std::max(options.threads, out.options_.threads_batch);
-    kv_shape shape;
-    shape.kv_heads = h.kv_heads;
-    shape.head_k = h.head_k;
-    shape.head_v = h.head_v;
-    shape.context = options.context;
-    shape.sequences = options.sequences;
-    for (const auto& layer : out.model_.config().layers) {
-        shape.layers.push_back({kept_positions(options.context, layer.window, out.options_.ubatch), layer.window});
-    }
+    const auto shape =
+        detail::kv_shape_for(h, out.model_.config(), options.sequences, options.context, out.options_.ubatch);
     auto kv = make_kv_store(shape, options.cache_k, options.cache_v);
     if (!kv) return std::move(kv).error();
     out.kv_ = *std::move(kv);
@@ -178,15 +175,18 @@ inline result<void> evaluator::head(std::span<const batch_token> tokens) {
     auto lease = model_.weights().acquire(model_.tensors().head);
     if (!lease) return std::move(lease).error();
     scratch_.input.assign(scratch_.normed(0), outputs, h.hidden, h.hidden);
-    simd::product((*lease)[0], scratch_.input, logits_.as<float>().data(), h.vocabulary, *pool_);
+    if (auto ok = multiply(*lease, {0, logits_.as<float>().data(), h.vocabulary}, scratch_.input, *pool_); !ok) return ok;
     if (h.logit_softcap > 0.0f) {
         for (std::size_t i = 0; i < outputs; ++i) simd::softcap(logits(i).data(), h.logit_softcap, h.vocabulary);
     }
     return {};
 }
 
-inline result<void> evaluator::step(std::span<const batch_token> tokens) {
+inline result<void> evaluator::step(std::span<const batch_token> tokens, const cancel_flag* cancel, const progress_fn& watch) {
     if (auto ok = check(tokens); !ok) return ok;
+    const bool outputs = std::any_of(tokens.begin(), tokens.end(), [](const batch_token& t) { return t.output; });
+    weights::sweep sweep;
+    if (auto ok = sweep.begin(model_.weights(), outputs, cancel); !ok) return ok;
     if (auto ok = embed(tokens); !ok) return ok;
     for (std::uint32_t s = 0; s < options_.sequences; ++s) kv_->claim(s, next_[s]);
     for (std::size_t i = 0; i < tokens.size(); ++i) scratch_.set_token(i, tokens[i].position, tokens[i].sequence);
@@ -195,8 +195,10 @@ inline result<void> evaluator::step(std::span<const batch_token> tokens) {
     pool_->use(tokens.size() == 1 ? options_.threads : options_.threads_batch);
     layer_runner run{model_, *kv_, scratch_, *pool_, tokens.size()};
     for (std::uint32_t layer = 0; layer < model_.params().layers; ++layer) {
+        if (cancel != nullptr && cancel->requested()) return error{errc::canceled, "stopped in the middle of a step"};
         if (auto ok = run.attention(layer); !ok) return ok;
         if (auto ok = run.feed_forward(layer); !ok) return ok;
+        if (watch && !watch({layer + 1, model_.params().layers})) return error{errc::canceled, "stopped in the middle of a step"};
     }
     if (auto ok = head(tokens); !ok) return ok;
     for (std::uint32_t s = 0; s < options_.sequences; ++s) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "colibri/model/matrix_products.hpp"
 #include "colibri/model/model.hpp"
 #include "colibri/model/scratch.hpp"
 #include "colibri/simd/ops.hpp"
@@ -28,12 +29,23 @@ inline void choose_experts(const float* logits, std::uint32_t experts, std::uint
     simd::softmax(weights, weights, used);
 }
 
-/// normed = sum over chosen experts of weight * down(f(gate x) * up x), x being what `s.input` holds. Each expert's tokens are
-/// gathered into one product; experts run in ascending order. `router`: [hidden, experts]. Mixtral: arXiv:2401.04088.
-[[nodiscard]] inline result<void> mix_experts(const model& m, weights::group_id group, const tensor_ref& router, layer_scratch& s,
-                                              thread_pool& pool, std::size_t tokens) {
+/// Adds what the `used` experts of each token gave, ascending, whichever order they ran in: s.kept(t * used + i) is its i-th's.
+inline void add_experts(layer_scratch& s, std::size_t tokens, std::uint32_t used, std::size_t hidden, thread_pool& pool) noexcept {
+    pool.for_chunks(tokens, 1, [&](std::size_t begin, std::size_t end, unsigned) {
+        for (std::size_t t = begin; t < end; ++t) {
+            for (std::size_t i = t * used; i < (t + 1) * used; ++i) {
+                simd::multiply_add(s.weights[i], s.kept(i), s.mixed(t), hidden);
+            }
+        }
+    });
+}
+
+/// normed = sum over chosen experts of weight * down(f(gate x) * up x), x being what `s.input` holds and `s.router` the router's
+/// logits. Each expert's tokens are gathered into one product. A token's sum ascends; experts run in the order in which their weights
+/// are in place where there is memory to keep the results apart, else ascending. Mixtral: arXiv:2401.04088.
+[[nodiscard]] inline result<void> mix_experts(const model& m, std::uint32_t layer, layer_scratch& s, thread_pool& pool,
+                                              std::size_t tokens) {
     const auto& h = m.params();
-    simd::product(router, s.input, s.router(0), h.experts, pool);
     s.needed.clear();
     for (std::size_t t = 0; t < tokens; ++t) {
         std::uint32_t* chosen = s.chosen.data() + t * h.experts_used;
@@ -43,18 +55,24 @@ inline void choose_experts(const float* logits, std::uint32_t experts, std::uint
             if (at == s.needed.end() || *at != chosen[i]) s.needed.insert(at, chosen[i]);
         }
     }
-    auto lease = m.weights().acquire(group, s.needed);
+    if (m.on_experts()) m.on_experts()(layer, s.needed);
+    auto lease = m.weights().acquire(m.tensors().layers[layer].experts, s.needed);
     if (!lease) return std::move(lease).error();
+    const bool apart = tokens * h.experts_used <= s.tokens();
     // `input` refers to the normed rows until the last expert is done, so the sums need a place of their own.
     for (std::size_t t = 0; t < tokens; ++t) std::fill_n(s.mixed(t), h.hidden, 0.0f);
-    for (const std::uint32_t e : s.needed) {
+    while (true) {
+        auto given = lease->next_expert(!apart);
+        if (!given) return std::move(given).error();
+        if (!*given) break;
+        const std::uint32_t e = **given;
         s.columns.clear();
-        s.column_weights.clear();
+        s.places.clear();
         for (std::size_t t = 0; t < tokens; ++t) {
             for (std::uint32_t i = 0; i < h.experts_used; ++i) {
                 if (s.chosen[t * h.experts_used + i] != e) continue;
                 s.columns.push_back(static_cast<std::uint32_t>(t));
-                s.column_weights.push_back(s.weights[t * h.experts_used + i]);
+                s.places.push_back(static_cast<std::uint32_t>(t * h.experts_used + i));
             }
         }
         const std::size_t n = s.columns.size();
@@ -70,10 +88,12 @@ inline void choose_experts(const float* logits, std::uint32_t experts, std::uint
         simd::product(lease->expert(feed_forward_slots::down, e), s.inner, s.expert_out(0), h.hidden, pool);
         pool.for_chunks(n, 1, [&](std::size_t begin, std::size_t end, unsigned) {
             for (std::size_t j = begin; j < end; ++j) {
-                simd::multiply_add(s.column_weights[j], s.expert_out(j), s.mixed(s.columns[j]), h.hidden);
+                if (apart) std::copy_n(s.expert_out(j), h.hidden, s.kept(s.places[j]));
+                else simd::multiply_add(s.weights[s.places[j]], s.expert_out(j), s.mixed(s.columns[j]), h.hidden);
             }
         });
     }
+    if (apart) add_experts(s, tokens, h.experts_used, h.hidden, pool);
     for (std::size_t t = 0; t < tokens; ++t) std::copy_n(s.mixed(t), h.hidden, s.normed(t));
     return {};
 }

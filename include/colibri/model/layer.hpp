@@ -9,6 +9,7 @@
 #include "colibri/core/thread_pool.hpp"
 #include "colibri/kv/kv_cache.hpp"
 #include "colibri/model/experts.hpp"
+#include "colibri/model/matrix_products.hpp"
 #include "colibri/model/model.hpp"
 #include "colibri/model/scratch.hpp"
 #include "colibri/simd/ops.hpp"
@@ -30,12 +31,12 @@ public:
         if (!lease) return std::move(lease).error();
         normalise(v.attention_norm);
         s_.input.assign(s_.normed(0), tokens_, h_.hidden, h_.hidden);
-        const simd::product_job jobs[] = {
-            {(*lease)[attention_slots::q], s_.queries(0), s_.query_width()},
-            {(*lease)[attention_slots::k], s_.keys(0), s_.key_width()},
-            {(*lease)[attention_slots::v], s_.values(0), s_.value_width()},
+        const matrix_use inputs[] = {
+            {attention_slots::q, s_.queries(0), s_.query_width()},
+            {attention_slots::k, s_.keys(0), s_.key_width()},
+            {attention_slots::v, s_.values(0), s_.value_width()},
         };
-        simd::products(jobs, s_.input, pool_);
+        if (auto ok = multiply(*lease, inputs, s_.input, pool_); !ok) return ok;
         // Tokens side by side write to the same panels of keys: a thread takes several of a long prompt.
         const std::size_t chunk = std::clamp<std::size_t>(tokens_ / (std::size_t{4} * pool_.used()), 1, simd::key_lanes);
         pool_.for_chunks(tokens_, chunk, [&](std::size_t begin, std::size_t end, unsigned) {
@@ -52,7 +53,7 @@ public:
         job.out_stride = s_.attended_width();
         s_.attention.run(job, kv_, pool_);
         s_.input.assign(s_.attended(0), tokens_, s_.attended_width(), s_.attended_width());
-        simd::product((*lease)[attention_slots::output], s_.input, s_.normed(0), h_.hidden, pool_);
+        if (auto ok = multiply(*lease, {attention_slots::output, s_.normed(0), h_.hidden}, s_.input, pool_); !ok) return ok;
         add_to_residual(v.output_bias, v.post_attention_norm);
         return {};
     }
@@ -66,13 +67,15 @@ public:
         normalise(v.feed_forward_norm);
         s_.input.assign(s_.normed(0), tokens_, h_.hidden, h_.hidden);
         if (h_.experts > 0) {
-            if (auto ok = mix_experts(model_, groups.experts, (*lease)[0], s_, pool_, tokens_); !ok) return ok;
+            if (auto ok = multiply(*lease, {0, s_.router(0), h_.experts}, s_.input, pool_); !ok) return ok;
+            *lease = {};
+            if (auto ok = mix_experts(model_, layer, s_, pool_, tokens_); !ok) return ok;
         } else {
-            const simd::product_job jobs[] = {
-                {(*lease)[feed_forward_slots::gate], s_.gate(0), h_.feed_forward},
-                {(*lease)[feed_forward_slots::up], s_.up(0), h_.feed_forward},
+            const matrix_use inputs[] = {
+                {feed_forward_slots::gate, s_.gate(0), h_.feed_forward},
+                {feed_forward_slots::up, s_.up(0), h_.feed_forward},
             };
-            simd::products(jobs, s_.input, pool_);
+            if (auto ok = multiply(*lease, inputs, s_.input, pool_); !ok) return ok;
             pool_.for_chunks(tokens_, 1, [&](std::size_t begin, std::size_t end, unsigned) {
                 for (std::size_t t = begin; t < end; ++t) {
                     add_bias(s_.gate(t), v.gate_bias);
@@ -81,7 +84,7 @@ public:
                 }
             });
             s_.input.assign(s_.gate(0), tokens_, h_.feed_forward, h_.feed_forward);
-            simd::product((*lease)[feed_forward_slots::down], s_.input, s_.normed(0), h_.hidden, pool_);
+            if (auto ok = multiply(*lease, {feed_forward_slots::down, s_.normed(0), h_.hidden}, s_.input, pool_); !ok) return ok;
         }
         add_to_residual(v.down_bias, v.post_feed_forward_norm);
         return {};

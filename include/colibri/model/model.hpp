@@ -4,13 +4,16 @@
 #include <algorithm>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "colibri/gguf/file.hpp"
 #include "colibri/gguf/kind.hpp"
 #include "colibri/model/architectures.hpp"
+#include "colibri/model/memory_plan.hpp"
 #include "colibri/model/rope.hpp"
 #include "colibri/model/tensors.hpp"
 #include "colibri/quant/rows.hpp"
@@ -19,12 +22,19 @@
 
 namespace colibri {
 
+/// Told of the experts, ascending, that a step of a mixture needs in a layer.
+using expert_watch = std::function<void(std::uint32_t layer, std::span<const std::uint32_t> experts)>;
+
 /// How to hold a model's weights.
 struct model_options {
     weights::holding holding = weights::holding::automatic;
     bool lock = false;               ///< keep the weights in memory (mlock); refused when memory is too small for them
-    std::uint32_t context = 0;       ///< tokens of context that `automatic` leaves memory for; 0: the model's own, at most 8192
+    std::uint64_t memory = 0;        ///< bytes that the process may take in all; 0: what is free, less a margin
+    session_options use = {};        ///< what memory is left for: sizes of the session to come
     weights::load_options loading = {};  ///< of resident weights: threads, progress in bytes of the file, cancelling
+    weights::stream_sizes streaming = {};  ///< of reads ahead; 0: chosen
+    read_queue_options reading = {};     ///< of streamed weights
+    expert_watch on_experts = {};    ///< called in the thread that evaluates
     std::string pre_tokenizer = {};  ///< splitting rule to use where the file names none or an unknown one
 };
 
@@ -37,6 +47,10 @@ public:
     /// file is instead.
     [[nodiscard]] static inline result<model> open(const std::filesystem::path& path, const model_options& options = {});
 
+    /// The same without reaching for the weights: for what can be said from the header alone. `weights()` may not be called then,
+    /// nor a session made.
+    [[nodiscard]] static inline result<model> open_header(const std::filesystem::path& path, const model_options& options = {});
+
     [[nodiscard]] const std::filesystem::path& path() const noexcept { return state_->path; }
     [[nodiscard]] const gguf::file& file() const noexcept { return state_->file; }
     [[nodiscard]] const gguf::metadata& meta() const noexcept { return state_->file.meta(); }
@@ -47,6 +61,9 @@ public:
     [[nodiscard]] const rope_frequencies& rope() const noexcept { return state_->rope; }
     [[nodiscard]] const rope_frequencies& local_rope() const noexcept { return state_->local_rope; }
     [[nodiscard]] weights::store& weights() const noexcept { return *state_->store; }
+    /// How memory is spent, decided when the model was opened.
+    [[nodiscard]] const memory_plan& memory() const noexcept { return state_->memory; }
+    [[nodiscard]] const expert_watch& on_experts() const noexcept { return state_->on_experts; }
 
     /// Sentences that the user should see: what was done in place of what was asked for.
     [[nodiscard]] const std::vector<std::string>& notes() const noexcept { return state_->notes; }
@@ -65,16 +82,42 @@ private:
         std::optional<text::tokenizer> tokenizer;
         rope_frequencies rope;
         rope_frequencies local_rope;
+        memory_plan memory;
+        expert_watch on_experts;
         std::vector<std::string> notes;
 
         explicit state(gguf::file f) : file(std::move(f)) {}
+
+        [[nodiscard]] inline result<void> open_weights(const model_options& options);
     };
+    /// All but the weights. `requests`: vectors that are wanted from them.
+    [[nodiscard]] static inline result<std::shared_ptr<state>> read_header(const std::filesystem::path& path,
+                                                                           const model_options& options,
+                                                                           std::vector<vector_request>& requests);
     explicit model(std::shared_ptr<state> s) : state_(std::move(s)) {}
 
     std::shared_ptr<state> state_;
 };
 
-inline result<model> model::open(const std::filesystem::path& path, const model_options& options) {
+inline result<void> model::state::open_weights(const model_options& options) {
+    on_experts = options.on_experts;
+    weights::store_options how{memory.how, options.lock, {}, options.loading};
+    how.streaming.memory = memory.weights;
+    how.streaming.sizes = options.streaming;
+    how.streaming.reading = options.reading;
+    auto opened = weights::open_store(file, tensors.groups, how, notes);
+    // What is free can be gone a moment later, or be forbidden to this process.
+    if (!opened && opened.error().code == errc::out_of_memory && options.holding == weights::holding::automatic) {
+        how.how = memory.how = weights::holding::mapped;
+        opened = weights::open_store(file, tensors.groups, how, notes);
+    }
+    if (!opened) return std::move(opened).error();
+    store = *std::move(opened);
+    return {};
+}
+
+inline result<std::shared_ptr<model::state>> model::read_header(const std::filesystem::path& path, const model_options& options,
+                                                                std::vector<vector_request>& requests) {
     auto file = gguf::file::open(path);
     if (!file) return std::move(file).error();
     const std::string context = escaped(path.string());
@@ -105,7 +148,6 @@ inline result<model> model::open(const std::filesystem::path& path, const model_
                                                " is not known here"), error::no_offset, context};
     }
 
-    std::vector<vector_request> requests;
     if (auto found = find_decoder_tensors(s->file, s->params, s->config, s->tensors, requests); !found) {
         return std::move(found).error().within(context);
     }
@@ -124,20 +166,28 @@ inline result<model> model::open(const std::filesystem::path& path, const model_
                      error::no_offset, context};
     }
 
-    // Vectors are read through one more group, which is the last and used only now.
-    auto groups = s->tensors.groups;
-    weights::group vectors{weights::access::whole, {}};
-    for (const auto& request : requests) vectors.tensors.push_back(request.tensor);
-    groups.push_back(std::move(vectors));
-    const auto vectors_group = static_cast<weights::group_id>(groups.size() - 1);
-    // All layers with a cache in half floats: windows and smaller formats need less.
-    const std::uint64_t context_size = options.context != 0 ? options.context : std::min(s->params.trained_context, 8192u);
-    const std::uint64_t kv_width = std::uint64_t{s->params.kv_heads} * (s->params.head_k + s->params.head_v);
-    weights::store_options how{options.holding, options.lock, s->params.layers * kv_width * 2 * context_size, options.loading};
-    auto store = weights::open_store(s->file, groups, how, s->notes);
-    if (!store) return std::move(store).error().within(context);
-    s->store = *std::move(store);
-    auto lease = s->store->acquire(vectors_group);
+    memory_request wanted{options.holding, options.memory, options.use, options.streaming};
+    auto memory = plan_memory(s->file, s->params, s->config, s->tensors.groups, wanted);
+    if (!memory) return std::move(memory).error().within(context);
+    s->memory = *std::move(memory);
+    return s;
+}
+
+inline result<model> model::open_header(const std::filesystem::path& path, const model_options& options) {
+    std::vector<vector_request> requests;
+    auto s = read_header(path, options, requests);
+    if (!s) return std::move(s).error();
+    return model(*std::move(s));
+}
+
+inline result<model> model::open(const std::filesystem::path& path, const model_options& options) {
+    std::vector<vector_request> requests;
+    auto header = read_header(path, options, requests);
+    if (!header) return std::move(header).error();
+    auto s = *std::move(header);
+    const std::string context = escaped(path.string());
+    if (auto ok = s->open_weights(options); !ok) return std::move(ok).error().within(context);
+    auto lease = s->store->acquire(s->tensors.small);
     if (!lease) return std::move(lease).error().within(context);
     for (std::size_t i = 0; i < requests.size(); ++i) {
         const auto& tensor = (*lease)[i];

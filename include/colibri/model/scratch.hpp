@@ -37,6 +37,7 @@ public:
         s.widths_[router_part] = h.experts;
         s.widths_[expert_out_part] = h.experts > 0 ? h.hidden : 0;
         s.widths_[mixed_part] = h.experts > 0 ? h.hidden : 0;
+        s.widths_[kept_part] = h.experts > 0 ? h.hidden : 0;
         s.pairs_ = h.rope_dimensions / 2;
         for (const auto& layer : config.layers) s.has_local_ = s.has_local_ || layer.local_rope;
         s.widths_[rope_part] = s.pairs_ * (s.has_local_ ? 4 : 2);
@@ -60,7 +61,7 @@ public:
             s.weights.resize(tokens * h.experts_used);
             s.needed.reserve(h.experts);
             s.columns.reserve(tokens);
-            s.column_weights.reserve(tokens);
+            s.places.reserve(tokens);
         }
         s.places_.resize(tokens);
         auto attention = batch_attention::make({h.heads, h.kv_heads, h.head_k, h.head_v, context, tokens, threads});
@@ -80,6 +81,8 @@ public:
     [[nodiscard]] float* router(std::size_t t) noexcept { return row(router_part, t); }
     [[nodiscard]] float* expert_out(std::size_t t) noexcept { return row(expert_out_part, t); }
     [[nodiscard]] float* mixed(std::size_t t) noexcept { return row(mixed_part, t); }
+    [[nodiscard]] float* kept(std::size_t i) noexcept { return row(kept_part, i); }  ///< i below tokens()
+    [[nodiscard]] std::size_t tokens() const noexcept { return places_.size(); }
     [[nodiscard]] std::size_t query_width() const noexcept { return widths_[query_part]; }
     [[nodiscard]] std::size_t key_width() const noexcept { return widths_[key_part]; }
     [[nodiscard]] std::size_t value_width() const noexcept { return widths_[value_part]; }
@@ -116,12 +119,12 @@ public:
     std::vector<float> weights;          ///< their weights
     std::vector<std::uint32_t> needed;   ///< experts of the batch, ascending
     std::vector<std::uint32_t> columns;  ///< tokens of one expert
-    std::vector<float> column_weights;
+    std::vector<std::uint32_t> places;   ///< and where `chosen` names it
 
 private:
     enum part : std::size_t {
         residual_part, normed_part, query_part, key_part, value_part, attended_part, gate_part, up_part, router_part,
-        expert_out_part, mixed_part, rope_part, part_count
+        expert_out_part, mixed_part, kept_part, rope_part, part_count
     };
     [[nodiscard]] float* row(part p, std::size_t t) noexcept { return parts_[p].as<float>().data() + t * widths_[p]; }
 

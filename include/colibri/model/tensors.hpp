@@ -39,6 +39,7 @@ struct decoder_tensors {
     std::vector<weights::group> groups;  ///< in the order of one sweep
     weights::group_id embedding = 0;     ///< rows; slot 0: token_embd
     weights::group_id head = 0;          ///< whole; slot 0: output, or token_embd where the head is tied
+    weights::group_id small = 0;         ///< whole, the last group, used only when a model is opened: `vectors` and the like
     std::vector<layer_groups> layers;
     std::vector<layer_vectors> vectors;
     std::vector<float> output_norm;
@@ -144,7 +145,7 @@ struct vector_request {
         if (const auto id = find.vector(name, length, required)) requests.push_back({*id, &target});
     };
     const auto add_group = [&](access how, std::initializer_list<std::optional<weights::tensor_id>> ids) {
-        weights::group group{how, {}};
+        weights::group group{how, {}, weights::demand::each_sweep};
         for (const auto& id : ids) group.tensors.push_back(id.value_or(0));
         out.groups.push_back(std::move(group));
         return static_cast<weights::group_id>(out.groups.size() - 1);
@@ -211,7 +212,12 @@ struct vector_request {
     want(out.output_norm, "output_norm.weight", h.hidden, true);
     const auto head = find.matrix("output.weight", h.hidden, h.vocabulary, false);
     out.head = add_group(access::whole, {head ? head : embedding_id});
+    out.groups.back().when = weights::demand::some_sweeps;
     if (find.problem()) return *find.problem();
+    weights::group small{access::whole, {}, weights::demand::once};
+    for (const auto& request : requests) small.tensors.push_back(request.tensor);
+    out.groups.push_back(std::move(small));
+    out.small = static_cast<weights::group_id>(out.groups.size() - 1);
     for (const auto& tensor : file.tensors()) {
         out.parameters += tensor.elements();
         out.weight_bytes += tensor.bytes;

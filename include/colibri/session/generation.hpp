@@ -44,7 +44,7 @@ struct generation_options {
     std::uint32_t max_tokens = 0;      ///< 0: until the model ends or the context is full
     std::vector<std::string> stops = {};  ///< texts that end the answer; not part of it
     bool render_special = false;       ///< show the text of control tokens
-    const cancel_flag* cancel = nullptr;  ///< asked before each token
+    const cancel_flag* cancel = nullptr;  ///< asked before each token, each layer, and while the disk is waited for
 };
 
 /// Generates from where `session::prompt` left the sequence: samples, evaluates, gives out text. An input range of string_view
@@ -88,7 +88,9 @@ private:
         if (pending_) {
             if (session_->used(sequence_) >= session_->context()) return finish(finish_reason::context);
             const session::next_token next{sequence_, *pending_};
-            if (auto ok = session_->advance({&next, 1}); !ok) return ok;
+            if (auto ok = session_->advance({&next, 1}, options_.cancel); !ok) {
+                return ok.error().code == errc::canceled ? finish(finish_reason::canceled) : std::move(ok);
+            }
             pending_.reset();
         }
         auto sampled = sampler_->next(session_->logits());

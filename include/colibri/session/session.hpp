@@ -59,7 +59,8 @@ public:
 
     /// Makes the sequence consist of exactly `tokens` and leaves the logits of the last one in `logits()`. What the cache holds of
     /// their beginning is kept; only the rest (at least the last token) is evaluated, in ubatches. `watch` is told of evaluated
-    /// tokens after each ubatch; it and `cancel` are asked between them. After an error the cache holds a prefix of `tokens`.
+    /// tokens after each ubatch and, where one takes long, in between by its share of layers; it and `cancel` can end the work at
+    /// each layer. After an error the cache holds a prefix of `tokens`.
     /// Errors: invalid_argument (no tokens), context_full (with both numbers), canceled, those of the weights.
     [[nodiscard]] inline result<void> prompt(std::span<const text::token_id> tokens, std::uint32_t sequence = 0,
                                              const progress_fn& watch = {}, const cancel_flag* cancel = nullptr);
@@ -69,8 +70,9 @@ public:
         std::uint32_t sequence = 0;
         text::token_id token = 0;
     };
-    /// Preconditions: each sequence at most once, at most `outputs` of them. Errors: context_full, those of the weights.
-    [[nodiscard]] inline result<void> advance(std::span<const next_token> tokens);
+    /// Preconditions: each sequence at most once, at most `outputs` of them. After an error the sequences are as before.
+    /// Errors: context_full, canceled (in the middle of the sweep), those of the weights.
+    [[nodiscard]] inline result<void> advance(std::span<const next_token> tokens, const cancel_flag* cancel = nullptr);
 
     /// Logits after `prompt` (i = 0) or of the i-th token of `advance`. May be changed in place; valid until the next evaluation.
     [[nodiscard]] std::span<float> logits(std::size_t i = 0) noexcept { return evaluator_.logits(i); }
@@ -151,7 +153,15 @@ inline result<void> session::prompt(std::span<const text::token_id> tokens, std:
             const auto position = static_cast<std::uint32_t>(held.size() + i);
             batch_.push_back({tokens[position], position, sequence, position + 1 == tokens.size()});
         }
-        if (auto ok = evaluator_.step(batch_); !ok) return ok;
+        const std::size_t before = held.size() - kept;
+        auto told = clock::now();
+        const auto layers = [&](const progress& done) {
+            // A sweep can take minutes where weights are streamed.
+            if (!watch || clock::now() - told < std::chrono::milliseconds(250)) return true;
+            told = clock::now();
+            return watch({before + n * done.done / done.total, tokens.size() - kept});
+        };
+        if (auto ok = evaluator_.step(batch_, cancel, layers); !ok) return ok;
         held.insert(held.end(), tokens.begin() + static_cast<std::ptrdiff_t>(held.size()),
                     tokens.begin() + static_cast<std::ptrdiff_t>(held.size() + n));
         if (watch && !watch({held.size() - kept, tokens.size() - kept}) && held.size() < tokens.size()) {
@@ -162,7 +172,7 @@ inline result<void> session::prompt(std::span<const text::token_id> tokens, std:
     return {};
 }
 
-inline result<void> session::advance(std::span<const next_token> tokens) {
+inline result<void> session::advance(std::span<const next_token> tokens, const cancel_flag* cancel) {
     batch_.clear();
     for (const auto& next : tokens) {
         if (next.sequence >= tokens_.size()) {
@@ -170,7 +180,7 @@ inline result<void> session::advance(std::span<const next_token> tokens) {
         }
         batch_.push_back({next.token, used(next.sequence), next.sequence, true});
     }
-    if (auto ok = evaluator_.step(batch_); !ok) return ok;
+    if (auto ok = evaluator_.step(batch_, cancel); !ok) return ok;
     for (const auto& next : tokens) tokens_[next.sequence].push_back(next.token);
     return {};
 }

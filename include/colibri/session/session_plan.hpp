@@ -13,58 +13,31 @@
 
 namespace colibri {
 
-/// What a session is asked to be; 0 means: chosen here.
-struct session_options {
-    std::uint32_t context = 0;    ///< tokens per sequence; 0: the model's own, at most 8192, less where memory is short
-    std::uint32_t sequences = 1;
-    std::uint32_t batch = 2048;   ///< tokens handed over at once; nothing larger is evaluated in one go
-    std::uint32_t ubatch = 512;   ///< tokens evaluated in one sweep over the weights
-    std::uint32_t outputs = 0;    ///< tokens of one step whose logits can be asked for; 0: one per sequence
-    unsigned threads = 0;         ///< for one token; 0: the (performance) cores that this process may use
-    unsigned threads_batch = 0;   ///< for several; 0: as `threads` if that is given, else the cores of every kind
-    kv_type cache_k = kv_type::f16;
-    kv_type cache_v = kv_type::f16;
-};
-
 /// The sizes chosen, and sentences for the user about choices that they may not expect.
 struct session_plan {
     evaluator_options evaluation;
     std::vector<std::string> notes;
 };
 
-inline constexpr std::uint32_t default_context_limit = 8192;
-inline constexpr std::uint32_t smallest_default_context = 512;
-
 /// Bytes of the KV cache that a context of `context` tokens takes.
 [[nodiscard]] inline std::uint64_t kv_bytes_for(const model& m, const session_options& options, std::uint32_t context,
                                                 std::uint32_t ubatch) {
-    const auto& h = m.params();
-    kv_shape shape;
-    shape.kv_heads = h.kv_heads;
-    shape.head_k = h.head_k;
-    shape.head_v = h.head_v;
-    shape.context = context;
-    shape.sequences = options.sequences;
-    for (const auto& layer : m.config().layers) {
-        shape.layers.push_back({kept_positions(context, layer.window, ubatch), layer.window});
-    }
-    return kv_bytes(shape, options.cache_k, options.cache_v);
+    return kv_bytes(detail::kv_shape_for(m.params(), m.config(), options.sequences, context, ubatch), options.cache_k,
+                    options.cache_v);
 }
 
-/// Fills in what is 0. Without a context it is the model's own, at most 8192 tokens, halved until the KV cache takes at most half of
-/// the memory that is available now (mapped weights need the other half for themselves).
+/// Fills in what is 0. Without a context it is that of the model's memory plan, halved until the KV cache takes at most half of the
+/// memory that is available now (mapped weights need the other half for themselves).
 /// Errors: invalid_argument.
 [[nodiscard]] inline result<session_plan> plan_session(const model& m, const session_options& options) {
     if (options.sequences == 0 || options.sequences > 65536) {
         return error{errc::invalid_argument, concat(options.sequences, " sequences; 1 to 65536 are possible")};
     }
-    if (options.ubatch == 0 || options.batch == 0) {
-        return error{errc::invalid_argument, "a batch of 0 tokens; it must be at least 1"};
-    }
+    if (options.batch == 0) return error{errc::invalid_argument, "a batch of 0 tokens; it must be at least 1"};
     session_plan plan;
     auto& e = plan.evaluation;
     e.sequences = options.sequences;
-    e.ubatch = std::min(options.ubatch, options.batch);
+    e.ubatch = std::min(options.ubatch != 0 ? options.ubatch : m.memory().ubatch, options.batch);
     const auto cpus = read_cpu_limits();
     e.threads = options.threads != 0 ? options.threads : cpus.threads();
     e.threads_batch = options.threads_batch != 0 ? options.threads_batch
@@ -77,16 +50,20 @@ inline constexpr std::uint32_t smallest_default_context = 512;
     e.context = options.context;
     const std::uint32_t trained = m.params().trained_context;
     if (e.context == 0) {
-        e.context = std::min(trained, default_context_limit);
+        e.context = m.memory().context != 0 ? m.memory().context : std::min(trained, default_context_limit);
         const std::uint64_t available = read_memory_limits().free();
         const std::uint32_t wanted = e.context;
-        while (e.context > smallest_default_context && kv_bytes_for(m, options, e.context, e.ubatch) > available / 2) {
+        // A budget was divided when the model was opened; what is free now is its streamed weights' too.
+        const bool planned = m.memory().how == weights::holding::streamed;
+        while (!planned && e.context > smallest_default_context &&
+               kv_bytes_for(m, options, e.context, e.ubatch) > available / 2) {
             e.context = std::max(smallest_default_context, e.context / 2);
         }
+        plan.notes.insert(plan.notes.end(), m.memory().notes.begin(), m.memory().notes.end());
         if (e.context < wanted) {
             plan.notes.push_back(concat("context ", e.context, " instead of ", wanted, ": only ", available >> 20,
                                         " MiB of memory are available (-c sets it)"));
-        } else if (e.context < trained) {
+        } else if (e.context < trained && m.memory().notes.empty()) {
             plan.notes.push_back(concat("context ", e.context, " of the ", trained, " that the model was trained for (-c sets it)"));
         }
     } else if (e.context > trained) {

@@ -46,10 +46,11 @@ public:
         return std::unique_ptr<store>(std::move(out));
     }
 
-    [[nodiscard]] result<lease> acquire(group_id group, std::span<const std::uint32_t>) override {
-        return lease(this, group, groups_[group]);
+    [[nodiscard]] result<lease> acquire(group_id group, std::span<const std::uint32_t> parts) override {
+        return lease(this, group, groups_[group], parts);
     }
 
+    [[nodiscard]] holding how() const noexcept override { return holding::mapped; }
     [[nodiscard]] memory_use memory() const noexcept override { return bytes_; }
 
 protected:

@@ -50,24 +50,24 @@ struct load_piece {
 inline constexpr std::size_t load_piece_bytes = std::size_t{1} << 20;
 
 /// The pieces of all tensors, in the order of the files: a disk reads them fastest that way.
-[[nodiscard]] inline std::vector<load_piece> load_pieces(const gguf::file& file, const resident_plan& plan) {
+[[nodiscard]] inline std::vector<load_piece> load_pieces(const gguf::file& file, std::span<const resident_tensor> tensors) {
     std::vector<load_piece> out;
-    for (const auto& tensor : plan.tensors) {
+    for (const auto& tensor : tensors) {
         const auto& info = file.tensors()[tensor.id];
+        const auto row_bytes = static_cast<std::size_t>(info.bytes / (info.dims[1] * info.dims[2] * info.dims[3]));
+        std::uint64_t begin = info.offset + tensor.first_row * row_bytes;
         if (tensor.how == layout::file) {
-            for (std::uint64_t at = 0; at < info.bytes; at += load_piece_bytes) {
-                const auto n = std::min<std::uint64_t>(load_piece_bytes, info.bytes - at);
-                out.push_back({&info, info.offset + at, info.offset + at + n, tensor.offset + static_cast<std::size_t>(at), 0});
+            for (std::size_t at = 0; at < tensor.bytes; at += load_piece_bytes) {
+                const auto n = std::min(load_piece_bytes, tensor.bytes - at);
+                out.push_back({&info, begin + at, begin + at + n, tensor.offset + at, 0});
             }
             continue;
         }
-        const auto row_bytes = static_cast<std::size_t>(info.bytes / tensor.dims.rows());
         const std::size_t panel = quant::panel_bytes(info.type, static_cast<std::size_t>(tensor.dims.columns()));
         const std::size_t group = quant::panel_rows * row_bytes;
         const std::size_t step = std::max<std::size_t>(1, load_piece_bytes / group) * quant::panel_rows;
         const auto slice_rows = static_cast<std::size_t>(tensor.dims.dims()[1]);
         std::size_t target = tensor.offset;
-        std::uint64_t begin = info.offset;
         for (std::uint64_t slice = 0; slice < tensor.dims.slices(); ++slice) {
             for (std::size_t row = 0; row < slice_rows; row += step) {
                 const std::size_t rows = std::min(step, slice_rows - row);
@@ -221,18 +221,18 @@ private:
 
 }  // namespace detail
 
-/// Reads the plan's tensors into `target` (plan.bytes bytes, aligned to 64), each in its layout. What is in the page cache is read
+/// Reads tensors to their places in `target` (aligned to 64), each in its layout. What is in the page cache is read
 /// from there; the rest past it, so that no second copy stays in memory.
 /// Errors: io, not_found, truncated (a file has become shorter), out_of_memory, canceled; in reading, with tensor and offset.
-[[nodiscard]] inline result<void> load_tensors(const gguf::file& file, const resident_plan& plan, std::byte* target,
-                                               const load_options& options) {
+[[nodiscard]] inline result<void> load_tensors(const gguf::file& file, std::span<const resident_tensor> tensors,
+                                               std::byte* target, const load_options& options) {
     std::vector<detail::load_source> sources;
     for (const auto& part : file.parts()) {
         auto source = detail::load_source::open(part);
         if (!source) return std::move(source).error();
         sources.push_back(*std::move(source));
     }
-    const auto pieces = detail::load_pieces(file, plan);
+    const auto pieces = detail::load_pieces(file, tensors);
     // A thread reads and packs by turns; with two for each core the disk has something to do while others pack.
     const unsigned threads = options.threads != 0 ? options.threads : std::clamp(2 * cpu_count(), 4u, 64u);
     auto done = detail::loader(sources, pieces, target, options).run(threads);

@@ -13,13 +13,14 @@
 
 namespace colibri::weights {
 
-/// A tensor's place in one block of memory.
+/// The place of a tensor, or of some rows of a matrix, in one block of memory.
 struct resident_tensor {
     tensor_id id = 0;
-    shape dims;
+    shape dims;                   ///< of what is held
     colibri::layout how = layout::file;
-    std::size_t offset = 0;  ///< a multiple of 64
+    std::size_t offset = 0;       ///< a multiple of 64
     std::size_t bytes = 0;
+    std::uint64_t first_row = 0;  ///< of the tensor
 };
 
 /// Places of all tensors that some group names, in the order of the groups, each once. Matrices of quantised types that a group

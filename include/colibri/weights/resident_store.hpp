@@ -30,7 +30,7 @@ public:
         auto memory = aligned_buffer::allocate(plan->bytes);
         if (!memory) return std::move(memory).error();
         out->memory_ = *std::move(memory);
-        if (auto ok = load_tensors(file, *plan, out->memory_.data(), options); !ok) return std::move(ok).error();
+        if (auto ok = load_tensors(file, plan->tensors, out->memory_.data(), options); !ok) return std::move(ok).error();
         for (const auto& group : groups) {
             std::vector<tensor_ref> refs;
             for (const auto id : group.tensors) {
@@ -52,11 +52,12 @@ public:
         return std::unique_ptr<store>(std::move(out));
     }
 
-    [[nodiscard]] result<lease> acquire(group_id group, std::span<const std::uint32_t>) override {
-        return lease(this, group, groups_[group]);
+    [[nodiscard]] result<lease> acquire(group_id group, std::span<const std::uint32_t> parts) override {
+        return lease(this, group, groups_[group], parts);
     }
 
-    [[nodiscard]] memory_use memory() const noexcept override { return {0, memory_.size()}; }
+    [[nodiscard]] holding how() const noexcept override { return holding::resident; }
+    [[nodiscard]] memory_use memory() const noexcept override { return {0, memory_.size(), 0, 0, 0}; }
 
 protected:
     void release(group_id) noexcept override {}

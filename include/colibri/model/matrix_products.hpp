@@ -1,0 +1,46 @@
+// Products of a lease's matrices, piece by piece as they come into place.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <span>
+
+#include "colibri/core/thread_pool.hpp"
+#include "colibri/simd/product.hpp"
+#include "colibri/weights/store.hpp"
+
+namespace colibri {
+
+/// One of a lease's matrices and where its results go.
+struct matrix_use {
+    std::size_t slot = 0;
+    float* out = nullptr;
+    std::size_t out_stride = 0;  ///< floats from one column's results to the next's
+};
+
+/// out[c * out_stride + r] = dot(row r of the matrix, column c of x) for all of `uses`, whose slots ascend and lie behind those
+/// multiplied before. Rows don't depend on each other, so pieces don't change a bit. Errors: those of the weights' store.
+[[nodiscard]] inline result<void> multiply(weights::lease& lease, std::span<const matrix_use> uses, simd::activations& x,
+                                           thread_pool& pool) {
+    constexpr std::size_t most = 16;
+    std::array<weights::row_piece, most> pieces;
+    std::array<simd::product_job, most> jobs;
+    while (true) {
+        auto n = lease.take(uses.back().slot + 1, pieces);
+        if (!n) return std::move(n).error();
+        if (*n == 0) return {};
+        for (std::size_t i = 0; i < *n; ++i) {
+            const auto use = std::find_if(uses.begin(), uses.end(), [&](const auto& u) { return u.slot == pieces[i].slot; });
+            jobs[i] = {pieces[i].rows, use->out + pieces[i].first_row, use->out_stride};
+        }
+        simd::products(std::span<const simd::product_job>(jobs).first(*n), x, pool);
+    }
+}
+
+/// The same for one matrix.
+[[nodiscard]] inline result<void> multiply(weights::lease& lease, const matrix_use& use, simd::activations& x, thread_pool& pool) {
+    return multiply(lease, std::span<const matrix_use>(&use, 1), x, pool);
+}
+
+}  // namespace colibri

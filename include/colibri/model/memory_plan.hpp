@@ -1,0 +1,211 @@
+// How a budget of memory is spent: process, context, activations, and what is left for weights.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "colibri/gguf/file.hpp"
+#include "colibri/io/cpu_count.hpp"
+#include "colibri/io/memory_limits.hpp"
+#include "colibri/kv/kv_cache.hpp"
+#include "colibri/model/decoder_config.hpp"
+#include "colibri/model/scratch.hpp"
+#include "colibri/model/session_options.hpp"
+#include "colibri/weights/resident_plan.hpp"
+#include "colibri/weights/stream_plan.hpp"
+
+namespace colibri {
+
+/// Bytes of a budget by what they are for, and the sizes that follow. Bytes unless said otherwise.
+struct memory_plan {
+    std::uint64_t budget = 0;     ///< that all of the process may take
+    std::uint64_t reserve = 0;    ///< of these, left free: page tables, the kernel's own, rounding
+    std::uint64_t process = 0;    ///< program, vocabulary and heap, as found when the plan was made, with room for sampling
+    std::uint64_t kv = 0;         ///< the cache at its full length
+    std::uint64_t scratch = 0;    ///< activations and logits
+    std::uint64_t weights = 0;    ///< what is left for weights
+    std::uint64_t smallest = 0;   ///< the smallest budget that these sizes can work with, streaming
+
+    weights::holding how = weights::holding::resident;
+    std::uint32_t context = 0;    ///< tokens per sequence
+    std::uint32_t ubatch = 0;     ///< tokens in one sweep
+
+    std::uint64_t resident_bytes = 0;     ///< that resident weights take
+    weights::stream_plan streaming = {};  ///< with holding::streamed
+
+    std::vector<std::string> notes = {};  ///< choices that the user may not expect
+};
+
+/// What a plan is made from.
+struct memory_request {
+    weights::holding how = weights::holding::automatic;
+    std::uint64_t memory = 0;        ///< bytes that the process may take; 0: what is free now, less a margin
+    session_options use = {};
+    weights::stream_sizes sizes = {};
+};
+
+namespace detail {
+
+/// Shape of the KV cache for sessions of some context and ubatch.
+[[nodiscard]] inline kv_shape kv_shape_for(const hparams& h, const decoder_config& config, std::uint32_t sequences,
+                                           std::uint32_t context, std::uint32_t ubatch) {
+    kv_shape shape;
+    shape.kv_heads = h.kv_heads;
+    shape.head_k = h.head_k;
+    shape.head_v = h.head_v;
+    shape.context = context;
+    shape.sequences = sequences;
+    for (const auto& layer : config.layers) shape.layers.push_back({kept_positions(context, layer.window, ubatch), layer.window});
+    return shape;
+}
+
+/// Decides one size after the other.
+class memory_planner {
+public:
+    memory_planner(const gguf::file& file, const hparams& h, const decoder_config& config,
+                   const std::vector<weights::group>& groups, const memory_request& request)
+        : file_(file), h_(h), config_(config), groups_(groups), request_(request), use_(request.use) {}
+
+    [[nodiscard]] result<memory_plan> plan() {
+        auto resident = weights::resident_plan::make(file_, groups_);
+        if (!resident) return std::move(resident).error();
+        out_.resident_bytes = resident->bytes;
+        if (auto ok = measure_scratch(); !ok) return std::move(ok).error();
+        set_budget();
+        const std::uint32_t given_context = use_.context;
+        const std::uint32_t wanted = given_context != 0 ? given_context : std::min(h_.trained_context, default_context_limit);
+        const std::uint32_t ubatch = std::min(use_.ubatch != 0 ? use_.ubatch : default_ubatch, use_.batch);
+        set_sizes(wanted, ubatch);
+        const bool fits = out_.resident_bytes <= out_.weights;
+        out_.how = request_.how;
+        if (out_.how == weights::holding::automatic) out_.how = fits ? weights::holding::resident : weights::holding::streamed;
+        if (out_.how == weights::holding::streamed) {
+            if (auto ok = plan_streaming(wanted); !ok) {
+                const bool other_way = request_.how == weights::holding::automatic && request_.memory == 0;
+                if (!other_way || ok.error().code != errc::out_of_memory) return std::move(ok).error();
+                out_.how = weights::holding::mapped;
+            }
+        }
+        if (out_.how == weights::holding::mapped) shrink_context(out_.budget - std::min(out_.budget, out_.process), 2, ubatch);
+        if (out_.context < wanted) {
+            out_.notes.push_back(concat("context ", out_.context, " instead of ", wanted, ": ", out_.budget >> 20,
+                                        " MiB of memory can be used (-c sets it)"));
+        }
+        return std::move(out_);
+    }
+
+private:
+    /// Bytes of activations for `tokens` tokens are a + b * tokens; logits aside.
+    [[nodiscard]] result<void> measure_scratch() {
+        const auto cpus = read_cpu_limits();
+        const unsigned threads = std::max({use_.threads != 0 ? use_.threads : cpus.threads(), use_.threads_batch,
+                                           use_.threads != 0 ? 0u : cpus.batch_threads()});
+        const std::uint32_t context = use_.context != 0 ? use_.context : std::min(h_.trained_context, default_context_limit);
+        std::uint64_t bytes[2] = {};
+        for (const std::size_t tokens : {32, 64}) {
+            auto scratch = layer_scratch::make(h_, config_, tokens, context, std::min(threads, thread_pool::max_threads));
+            if (!scratch) return std::move(scratch).error();
+            bytes[tokens / 64] = scratch->bytes();
+        }
+        per_token_ = (bytes[1] - bytes[0] + 31) / 32;
+        fixed_ = bytes[0] - std::min(bytes[0], 32 * per_token_);
+        return {};
+    }
+
+    [[nodiscard]] std::uint64_t scratch_bytes(std::uint32_t ubatch) const noexcept {
+        const std::uint32_t outputs = use_.outputs != 0 ? use_.outputs : use_.sequences;
+        return fixed_ + per_token_ * ubatch + std::uint64_t{std::min(outputs, ubatch)} * h_.vocabulary * sizeof(float);
+    }
+
+    void set_budget() {
+        constexpr std::uint64_t mib = std::uint64_t{1} << 20;
+        const std::uint64_t resident = read_process_memory().resident;
+        const std::uint64_t free = read_memory_limits().free();
+        // Sampling sorts candidates of 16 bytes; threads, template and text take the rest.
+        out_.process = resident + 6 * mib + std::uint64_t{h_.vocabulary} * 24;
+        if (request_.memory != 0) {
+            out_.budget = request_.memory;
+        } else {
+            // What others on the machine may want at any time.
+            const std::uint64_t margin = std::clamp<std::uint64_t>(free / 16, 16 * mib, 1024 * mib);
+            out_.budget = resident + free - std::min(free, margin);
+        }
+        out_.reserve = out_.budget / 28 + mib;
+    }
+
+    void set_sizes(std::uint32_t context, std::uint32_t ubatch) {
+        out_.context = context;
+        out_.ubatch = ubatch;
+        out_.kv = kv_bytes(kv_shape_for(h_, config_, use_.sequences, context, ubatch), use_.cache_k, use_.cache_v);
+        out_.scratch = scratch_bytes(ubatch);
+        const std::uint64_t others = out_.reserve + out_.process + out_.kv + out_.scratch;
+        out_.weights = out_.budget - std::min(out_.budget, others);
+    }
+
+    /// Halves a context that nobody gave until the cache takes at most one part in `parts` of `memory`.
+    void shrink_context(std::uint64_t memory, std::uint64_t parts, std::uint32_t ubatch) {
+        while (use_.context == 0 && out_.context > smallest_default_context && out_.kv > memory / parts) {
+            set_sizes(std::max(smallest_default_context, out_.context / 2), ubatch);
+        }
+    }
+
+    [[nodiscard]] result<void> plan_streaming(std::uint32_t context) {
+        const std::uint64_t usable = out_.budget - std::min(out_.budget, out_.reserve + out_.process);
+        std::uint32_t ubatch = use_.ubatch;
+        if (ubatch == 0) {
+            // More tokens in a sweep, fewer sweeps over what isn't held, but less that is held: a 24th of the memory.
+            const std::uint64_t share = usable / 24;
+            const std::uint64_t most = share > fixed_ ? (share - fixed_) / per_token_ : 0;
+            ubatch = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(most / 16 * 16, 16, use_.batch));
+        }
+        ubatch = std::min(ubatch, use_.batch);
+        set_sizes(context, ubatch);
+        shrink_context(usable, 4, ubatch);
+        std::uint64_t least = 0;
+        if (request_.sizes.memory != 0) out_.weights = request_.sizes.memory;
+        auto streaming = weights::stream_plan::make(file_, groups_, out_.weights, request_.sizes, &least);
+        out_.smallest = smallest_budget(least);
+        if (!streaming && streaming.error().code == errc::out_of_memory) {
+            return error{errc::out_of_memory,
+                         concat("a memory budget of ", out_.budget >> 20, " MiB is too small for this model with a context of ",
+                                out_.context, " tokens; it needs at least ", (out_.smallest >> 20) + 1, " MiB",
+                                out_.context > smallest_default_context ? " (less with a smaller context, -c)" : "")};
+        }
+        if (!streaming) return std::move(streaming).error();
+        out_.streaming = *std::move(streaming);
+        return {};
+    }
+
+    /// Budget b with b - b / 28 - 1 MiB = everything.
+    [[nodiscard]] std::uint64_t smallest_budget(std::uint64_t weights) const noexcept {
+        const std::uint64_t needed = out_.process + out_.kv + out_.scratch + weights + (std::uint64_t{1} << 20);
+        return needed + needed / 27 + 1;
+    }
+
+    const gguf::file& file_;
+    const hparams& h_;
+    const decoder_config& config_;
+    const std::vector<weights::group>& groups_;
+    const memory_request& request_;
+    session_options use_;
+    memory_plan out_;
+    std::uint64_t fixed_ = 0;
+    std::uint64_t per_token_ = 1;
+};
+
+}  // namespace detail
+
+/// Spends a budget. Resident where everything fits; else streamed, with the largest ubatch that a 24th of the memory has room for. A
+/// context that isn't given is the model's own, at most 8192 tokens, halved until the cache takes at most a quarter of the memory
+/// (half, where weights are mapped). `groups`: what the model asks its store for.
+/// Errors: out_of_memory (a budget that can't work, with the smallest that would), those of shapes with the tensor's name.
+[[nodiscard]] inline result<memory_plan> plan_memory(const gguf::file& file, const hparams& h, const decoder_config& config,
+                                                     const std::vector<weights::group>& groups, const memory_request& request) {
+    return detail::memory_planner(file, h, config, groups, request).plan();
+}
+
+}  // namespace colibri
