@@ -432,7 +432,8 @@ TEST_CASE("read_queue: buffered reads leave the page cache as it was") {
     ::posix_fadvise(opened.handle.get(), 0, 0, POSIX_FADV_DONTNEED);
     ::posix_fadvise(opened.handle.get(), 0, 0, POSIX_FADV_RANDOM);
     const auto state = [&] { return page_cache_state::of(mapped_file::open(path).value()); };
-    if (std::any_of(state().ranges().begin(), state().ranges().end(), [](const auto& range) { return range.cached; })) {
+    const auto cold = state();
+    if (std::any_of(cold.ranges().begin(), cold.ranges().end(), [](const auto& range) { return range.cached; })) {
         MESSAGE("skipped: files in the folder for temporary files can't leave the page cache");
         return;
     }
