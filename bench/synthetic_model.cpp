@@ -34,7 +34,7 @@ constexpr std::string_view usage =
     "       synthetic_model FILE moe MEGABYTES [SKEW [EXPERTS [USED]]]\n"
     "writes a llama of random weights: of 1.1 billion with 22 LAYERS, in one TYPE that Colibri encodes (f16 is the default);\n"
     "or of about so many millions of bytes in a mixture like Q4_K_M, dense or with EXPERTS (128) of which each token goes to\n"
-    "USED (8). The expert of rank r is chosen about as 1 / r^SKEW (0, the default: all alike), in another order in each layer.\n";
+    "USED (8). The expert of rank r is chosen about as 1 / r^SKEW (0, the default: all alike); ranks differ from layer to layer.\n";
 
 /// Sizes of the model, and how its routers choose.
 struct shape {
@@ -150,6 +150,36 @@ colibri::result<std::vector<tensor_info>> plan(const shape& s) {
     return out;
 }
 
+/// x with P(a normal number of deviation 1 is below x) = p, to a millionth; 0 < p < 1.
+double normal_quantile(double p) {
+    double low = -10.0, high = 10.0;
+    while (high - low > 1e-6) {
+        const double x = (low + high) / 2;
+        (0.5 * std::erfc(-x / std::sqrt(2.0)) < p ? low : high) = x;
+    }
+    return (low + high) / 2;
+}
+
+/// What to add to the router's noise (deviation 1) for each rank. Drawing `used` experts without putting back, each by its weight
+/// w = 1 / rank^skew, takes one with a probability of about 1 - e^(-c w), where c makes the sum of all `used`; the bias lifts as
+/// large a part of the noise above 0, near which the least of the chosen logits then is.
+std::vector<float> rank_biases(const shape& s) {
+    std::vector<float> out(s.experts, 0.0f);
+    if (s.skew == 0.0f || s.used == s.experts) return out;
+    const auto chance = [&](double c, std::uint32_t rank) { return -std::expm1(-c * std::pow(rank + 1, -static_cast<double>(s.skew))); };
+    double low = 0.0, high = 1e30;
+    while (high - low > 1e-6 * high) {
+        const double c = low > 0.0 ? std::sqrt(low * high) : std::min(1.0, high / 2);
+        double sum = 0.0;
+        for (std::uint32_t rank = 0; rank < s.experts; ++rank) sum += chance(c, rank);
+        (sum < s.used ? low : high) = c;
+    }
+    for (std::uint32_t rank = 0; rank < s.experts; ++rank) {
+        out[rank] = static_cast<float>(normal_quantile(std::clamp(chance(high, rank), 1e-6, 1.0 - 1e-6)));
+    }
+    return out;
+}
+
 /// The rows of one tensor.
 class row_writer {
 public:
@@ -162,17 +192,16 @@ public:
         // Embeddings of deviation 1, to which all layers together add less than as much again, tell tokens apart in every layer.
         if (ends("token_embd")) scale_ = 1.0f;
         if (ends("attn_output") || ends("ffn_down")) scale_ /= std::sqrt(2.0f * static_cast<float>(s.layers));
-        if (s.experts != 0 && ends("token_embd")) start_ = row_start::constant;
-        if (s.experts != 0 && info.name == "output.weight") start_ = row_start::zero;
-        if (!router_) return;
+        if (s.skew > 0.0f && ends("token_embd")) start_ = row_start::constant;
+        if (s.skew > 0.0f && info.name == "output.weight") start_ = row_start::zero;
+        if (!router_ || s.skew == 0.0f) return;
         biases_.resize(s.experts);
         std::vector<std::uint32_t> order(s.experts);
         std::iota(order.begin(), order.end(), 0u);
         row_noise noise(~number);
         for (std::size_t left = order.size(); left > 1; --left) std::swap(order[left - 1], order[noise.next() % left]);
-        for (std::size_t rank = 0; rank < order.size(); ++rank) {
-            biases_[order[rank]] = -s.skew * std::log(static_cast<float>(rank + 1));
-        }
+        const auto biases = rank_biases(s);
+        for (std::size_t rank = 0; rank < order.size(); ++rank) biases_[order[rank]] = biases[rank];
     }
 
     [[nodiscard]] std::size_t rows() const noexcept { return static_cast<std::size_t>(info_.bytes) / row_bytes(); }
@@ -189,18 +218,18 @@ public:
         if (info_.n_dims > 1) {
             for (auto& v : values) v = scale_ * noise();
         }
-        if (router_) set_router(r, values);
+        if (!biases_.empty()) set_router(r, values);
         return colibri::quant::encode_row(info_.type, values, out);
     }
 
 private:
-    /// Choosing the largest of bias + noise is drawing by e^bias where the noise is Gumbel's, whose deviation is 1.28. So the rest of
-    /// the token, which is as good as random, is weighed to that, and the direction that all tokens share to the rank's bias.
+    /// The direction that all tokens share gives each expert its bias; the rest of a token, which is as good as random, gives noise
+    /// of deviation 1.
     void set_router(std::size_t expert, std::vector<float>& values) const {
         const auto n = static_cast<float>(values.size());
         const auto constant = static_cast<float>(synthetic::lead);
         const float size = std::sqrt((n - constant + constant * synthetic::lead_value * synthetic::lead_value) / n);
-        for (auto& v : values) v *= 1.28f * size;
+        for (auto& v : values) v *= size;
         std::fill_n(values.begin(), synthetic::lead, biases_[expert] * size / (constant * synthetic::lead_value));
     }
 
