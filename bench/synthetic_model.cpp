@@ -1,10 +1,12 @@
-// Writes a llama of 1.1 billion random weights (the shape of TinyLlama), the same bytes every time, so that everybody can measure the
-// same model without downloading one. Usage: synthetic_model FILE [TYPE [LAYERS]].
+// Writes models of random weights, the same bytes every time, so that everybody can measure the same model without downloading one:
+// a llama of 1.1 billion (the shape of TinyLlama) in one format, or a dense or a mixture-of-experts llama of any size, directly in
+// the mixture of formats that quantisers make of Q4_K_M. See `usage`.
 #include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <cstdint>
 #include <iostream>
+#include <numeric>
 #include <optional>
 #include <span>
 #include <string>
@@ -17,32 +19,40 @@
 #include "colibri/gguf/writer.hpp"
 #include "colibri/io/cpu_count.hpp"
 #include "colibri/quant/rows.hpp"
+#include "synthetic_blocks.hpp"
 
 namespace {
 
 using colibri::dtype;
+using colibri::gguf::tensor_info;
+using synthetic::row_noise;
+using synthetic::row_start;
 
-constexpr std::uint32_t hidden = 2048, heads = 32, kv_heads = 4, feed_forward = 5632, vocabulary = 32000;
+constexpr std::string_view usage =
+    "usage: synthetic_model FILE [TYPE [LAYERS]]\n"
+    "       synthetic_model FILE dense MEGABYTES\n"
+    "       synthetic_model FILE moe MEGABYTES [SKEW [EXPERTS [USED]]]\n"
+    "writes a llama of random weights: of 1.1 billion with 22 LAYERS, in one TYPE that Colibri encodes (f16 is the default);\n"
+    "or of about so many millions of bytes in a mixture like Q4_K_M, dense or with EXPERTS (128) of which each token goes to\n"
+    "USED (8). The expert of rank r is chosen about as 1 / r^SKEW (0, the default: all alike); ranks differ from layer to layer.\n";
 
-/// Reproducible numbers of one row: nearly normal, deviation 1.
-class row_noise {
-public:
-    explicit row_noise(std::uint64_t seed) : state_((seed + 1) * 0x9e3779b97f4a7c15u) {}
-    float operator()() noexcept {
-        state_ ^= state_ << 13;
-        state_ ^= state_ >> 7;
-        state_ ^= state_ << 17;
-        // The sum of four 16-bit parts: close enough to a bell, and one step of the generator.
-        const std::uint64_t sum = (state_ & 0xffff) + (state_ >> 16 & 0xffff) + (state_ >> 32 & 0xffff) + (state_ >> 48);
-        return (static_cast<float>(sum) - 131070.0f) / 37836.5f;
+/// Sizes of the model, and how its routers choose.
+struct shape {
+    std::uint32_t hidden = 2048, heads = 32, kv_heads = 4, feed_forward = 5632, vocabulary = 32000, layers = 22;
+    std::uint32_t experts = 0, used = 0;
+    float skew = 0.0f;
+    std::optional<dtype> type = std::nullopt;  ///< of all matrices; none: the mixture
+
+    [[nodiscard]] std::uint32_t head() const noexcept { return hidden / heads; }
+    /// Q4_K_M gives every third layer, and the first and the last eighth, more bits for values and for what leads out.
+    [[nodiscard]] bool more_bits(std::uint32_t layer) const noexcept {
+        const std::uint32_t eighth = layers / 8;
+        return layer < eighth || layer >= 7 * layers / 8 || (layer - eighth) % 3 == 2;
     }
-
-private:
-    std::uint64_t state_;
 };
 
 /// A vocabulary of SentencePiece's kind: the control tokens, the bytes, and pairs and triples of letters.
-void set_vocabulary(colibri::gguf::metadata& meta) {
+void set_vocabulary(colibri::gguf::metadata& meta, std::uint32_t size) {
     std::vector<std::string> tokens = {"<unk>", "<s>", "</s>"};
     std::vector<std::int32_t> types = {2, 3, 3};
     for (unsigned byte = 0; byte < 256; ++byte) {
@@ -53,9 +63,9 @@ void set_vocabulary(colibri::gguf::metadata& meta) {
     const std::string space = "\xE2\x96\x81";
     std::vector<std::string> parts = {space};
     for (char c = 'a'; c <= 'z'; ++c) parts.emplace_back(1, c);
-    for (std::size_t from = 0; tokens.size() < vocabulary;) {
+    for (std::size_t from = 0; tokens.size() < size;) {
         const std::size_t end = parts.size();
-        for (; from < end && tokens.size() < vocabulary; ++from) {
+        for (; from < end && tokens.size() < size; ++from) {
             tokens.push_back(parts[from]);
             types.push_back(1);
             for (char c = 'a'; c <= 'z'; ++c) parts.push_back(parts[from] + c);
@@ -72,106 +82,277 @@ void set_vocabulary(colibri::gguf::metadata& meta) {
     meta.set("tokenizer.ggml.unknown_token_id", std::uint32_t{0});
 }
 
-colibri::gguf::metadata make_metadata(std::uint32_t layers) {
+colibri::gguf::metadata make_metadata(const shape& s) {
     colibri::gguf::metadata meta;
     meta.set("general.architecture", "llama");
-    meta.set("general.name", "synthetic 1B");
-    meta.set("llama.block_count", layers);
+    meta.set("general.name", s.type ? "synthetic 1B" : s.experts == 0 ? "synthetic dense" : "synthetic mixture of experts");
+    if (!s.type) meta.set("general.file_type", std::uint32_t{15});  // mostly Q4_K_M
+    meta.set("llama.block_count", s.layers);
     meta.set("llama.context_length", std::uint32_t{32768});
-    meta.set("llama.embedding_length", hidden);
-    meta.set("llama.feed_forward_length", feed_forward);
-    meta.set("llama.attention.head_count", heads);
-    meta.set("llama.attention.head_count_kv", kv_heads);
+    meta.set("llama.embedding_length", s.hidden);
+    meta.set("llama.feed_forward_length", s.feed_forward);
+    meta.set("llama.attention.head_count", s.heads);
+    meta.set("llama.attention.head_count_kv", s.kv_heads);
     meta.set("llama.attention.layer_norm_rms_epsilon", 1e-5f);
-    meta.set("llama.rope.dimension_count", std::uint32_t{hidden / heads});
-    meta.set("llama.vocab_size", vocabulary);
-    set_vocabulary(meta);
+    meta.set("llama.rope.dimension_count", s.head());
+    meta.set("llama.vocab_size", s.vocabulary);
+    if (s.experts != 0) {
+        meta.set("llama.expert_count", s.experts);
+        meta.set("llama.expert_used_count", s.used);
+    }
+    set_vocabulary(meta, s.vocabulary);
     return meta;
 }
 
-std::vector<colibri::gguf::tensor_info> plan(dtype type, std::uint32_t layers) {
-    std::vector<colibri::gguf::tensor_info> out;
+/// All tensors with their types and sizes.
+colibri::result<std::vector<tensor_info>> plan(const shape& s) {
+    std::vector<tensor_info> out;
+    std::optional<colibri::error> problem;
     const auto add = [&](std::string name, dtype t, std::initializer_list<std::uint64_t> dims) {
-        colibri::gguf::tensor_info info;
+        tensor_info info;
         info.name = std::move(name);
         info.type = t;
         info.n_dims = static_cast<unsigned>(dims.size());
         std::copy(dims.begin(), dims.end(), info.dims.begin());
+        if (auto bytes = colibri::quant::row_bytes(t, info.dims[0])) {
+            info.bytes = *bytes * (std::accumulate(dims.begin(), dims.end(), std::uint64_t{1}, std::multiplies<>{}) / info.dims[0]);
+        } else {
+            problem = std::move(bytes).error();
+        }
         out.push_back(std::move(info));
     };
-    constexpr std::uint32_t kv_rows = hidden / heads * kv_heads;
-    add("token_embd.weight", type, {hidden, vocabulary});
-    for (std::uint32_t i = 0; i < layers; ++i) {
+    const std::uint32_t kv_rows = s.head() * s.kv_heads;
+    const dtype four = s.type.value_or(dtype::q4_k), six = s.type.value_or(dtype::q6_k);
+    add("token_embd.weight", four, {s.hidden, s.vocabulary});
+    for (std::uint32_t i = 0; i < s.layers; ++i) {
         const auto block = colibri::concat("blk.", i, ".");
-        add(block + "attn_norm.weight", dtype::f32, {hidden});
-        add(block + "attn_q.weight", type, {hidden, hidden});
-        add(block + "attn_k.weight", type, {hidden, kv_rows});
-        add(block + "attn_v.weight", type, {hidden, kv_rows});
-        add(block + "attn_output.weight", type, {hidden, hidden});
-        add(block + "ffn_norm.weight", dtype::f32, {hidden});
-        add(block + "ffn_gate.weight", type, {hidden, feed_forward});
-        add(block + "ffn_up.weight", type, {hidden, feed_forward});
-        add(block + "ffn_down.weight", type, {feed_forward, hidden});
+        const dtype better = s.more_bits(i) ? six : four;
+        add(block + "attn_norm.weight", dtype::f32, {s.hidden});
+        add(block + "attn_q.weight", four, {s.hidden, s.hidden});
+        add(block + "attn_k.weight", four, {s.hidden, kv_rows});
+        add(block + "attn_v.weight", better, {s.hidden, kv_rows});
+        add(block + "attn_output.weight", four, {s.hidden, s.hidden});
+        add(block + "ffn_norm.weight", dtype::f32, {s.hidden});
+        if (s.experts != 0) {
+            add(block + "ffn_gate_inp.weight", dtype::f32, {s.hidden, s.experts});
+            add(block + "ffn_gate_exps.weight", four, {s.hidden, s.feed_forward, s.experts});
+            add(block + "ffn_up_exps.weight", four, {s.hidden, s.feed_forward, s.experts});
+            add(block + "ffn_down_exps.weight", four, {s.feed_forward, s.hidden, s.experts});
+        } else {
+            add(block + "ffn_gate.weight", four, {s.hidden, s.feed_forward});
+            add(block + "ffn_up.weight", four, {s.hidden, s.feed_forward});
+            add(block + "ffn_down.weight", better, {s.feed_forward, s.hidden});
+        }
     }
-    add("output_norm.weight", dtype::f32, {hidden});
-    add("output.weight", type, {hidden, vocabulary});
+    add("output_norm.weight", dtype::f32, {s.hidden});
+    add("output.weight", six, {s.hidden, s.vocabulary});
+    if (problem) return std::move(*problem);
     return out;
 }
 
-colibri::result<void> write_model(const std::string& path, dtype type, std::uint32_t layers) {
-    auto meta = make_metadata(layers);
-    auto out = colibri::gguf::writer::create(path, meta, plan(type, layers));
+/// x with P(a normal number of deviation 1 is below x) = p, to a millionth; 0 < p < 1.
+double normal_quantile(double p) {
+    double low = -10.0, high = 10.0;
+    while (high - low > 1e-6) {
+        const double x = (low + high) / 2;
+        (0.5 * std::erfc(-x / std::sqrt(2.0)) < p ? low : high) = x;
+    }
+    return (low + high) / 2;
+}
+
+/// What to add to the router's noise (deviation 1) for each rank. Drawing `used` experts without putting back, each by its weight
+/// w = 1 / rank^skew, takes one with a probability of about 1 - e^(-c w), where c makes the sum of all `used`; the bias lifts as
+/// large a part of the noise above 0, near which the least of the chosen logits then is.
+std::vector<float> rank_biases(const shape& s) {
+    std::vector<float> out(s.experts, 0.0f);
+    if (s.skew == 0.0f || s.used == s.experts) return out;
+    const auto chance = [&](double c, std::uint32_t rank) { return -std::expm1(-c * std::pow(rank + 1, -static_cast<double>(s.skew))); };
+    double low = 0.0, high = 1e30;
+    while (high - low > 1e-6 * high) {
+        const double c = low > 0.0 ? std::sqrt(low * high) : std::min(1.0, high / 2);
+        double sum = 0.0;
+        for (std::uint32_t rank = 0; rank < s.experts; ++rank) sum += chance(c, rank);
+        (sum < s.used ? low : high) = c;
+    }
+    for (std::uint32_t rank = 0; rank < s.experts; ++rank) {
+        out[rank] = static_cast<float>(normal_quantile(std::clamp(chance(high, rank), 1e-6, 1.0 - 1e-6)));
+    }
+    return out;
+}
+
+/// The rows of one tensor.
+class row_writer {
+public:
+    row_writer(const shape& s, const tensor_info& info, std::uint64_t number) : s_(s), info_(info), number_(number) {
+        const auto ends = [&](std::string_view part) { return info.name.find(part) != std::string::npos; };
+        router_ = ends("ffn_gate_inp");
+        // Results of a row have the size of its inputs; norms are all 1.
+        scale_ = 1.0f / std::sqrt(static_cast<float>(info.dims[0]));
+        if (s.type) return;
+        // Embeddings of deviation 1, to which all layers together add less than as much again, tell tokens apart in every layer.
+        if (ends("token_embd")) scale_ = 1.0f;
+        if (ends("attn_output") || ends("ffn_down")) scale_ /= std::sqrt(2.0f * static_cast<float>(s.layers));
+        if (s.skew > 0.0f && ends("token_embd")) start_ = row_start::constant;
+        if (s.skew > 0.0f && info.name == "output.weight") start_ = row_start::zero;
+        if (!router_ || s.skew == 0.0f) return;
+        biases_.resize(s.experts);
+        std::vector<std::uint32_t> order(s.experts);
+        std::iota(order.begin(), order.end(), 0u);
+        row_noise noise(~number);
+        for (std::size_t left = order.size(); left > 1; --left) std::swap(order[left - 1], order[noise.next() % left]);
+        const auto biases = rank_biases(s);
+        for (std::size_t rank = 0; rank < order.size(); ++rank) biases_[order[rank]] = biases[rank];
+    }
+
+    [[nodiscard]] std::size_t rows() const noexcept { return static_cast<std::size_t>(info_.bytes) / row_bytes(); }
+    [[nodiscard]] std::size_t row_bytes() const noexcept {
+        return colibri::quant::row_bytes(info_.type, info_.dims[0]).value();
+    }
+
+    /// Writes row `r`; `values` is memory to work in. Errors: unsupported (there is no encoder).
+    [[nodiscard]] colibri::result<void> write(std::size_t r, std::vector<float>& values, std::span<std::byte> out) const {
+        row_noise noise(number_ << 32 | r);
+        if (!s_.type && info_.type == dtype::q4_k) return blocks(synthetic::random_q4_k, noise, out);
+        if (!s_.type && info_.type == dtype::q6_k) return blocks(synthetic::random_q6_k, noise, out);
+        values.assign(info_.dims[0], 1.0f);
+        if (info_.n_dims > 1) {
+            for (auto& v : values) v = scale_ * noise();
+        }
+        if (!biases_.empty()) set_router(r, values);
+        return colibri::quant::encode_row(info_.type, values, out);
+    }
+
+private:
+    /// The direction that all tokens share gives each expert its bias; the rest of a token, which is as good as random, gives noise
+    /// of deviation 1.
+    void set_router(std::size_t expert, std::vector<float>& values) const {
+        const auto n = static_cast<float>(values.size());
+        const auto constant = static_cast<float>(synthetic::lead);
+        const float size = std::sqrt((n - constant + constant * synthetic::lead_value * synthetic::lead_value) / n);
+        for (auto& v : values) v *= size;
+        std::fill_n(values.begin(), synthetic::lead, biases_[expert] * size / (constant * synthetic::lead_value));
+    }
+
+    template <class Block>
+    [[nodiscard]] colibri::result<void> blocks(Block (*make)(row_noise&, float, row_start), row_noise& noise,
+                                               std::span<std::byte> out) const {
+        for (std::size_t at = 0; at < out.size(); at += sizeof(Block)) {
+            const Block block = make(noise, scale_, at == 0 ? start_ : row_start::noise);
+            std::memcpy(out.data() + at, &block, sizeof block);
+        }
+        return {};
+    }
+
+    const shape& s_;
+    const tensor_info& info_;
+    std::uint64_t number_;
+    float scale_ = 1.0f;
+    bool router_ = false;
+    row_start start_ = row_start::noise;
+    std::vector<float> biases_;
+};
+
+colibri::result<void> write_model(const std::string& path, const shape& s) {
+    auto tensors = plan(s);
+    if (!tensors) return std::move(tensors).error();
+    auto out = colibri::gguf::writer::create(path, make_metadata(s), std::move(*tensors));
     if (!out) return std::move(out).error();
     colibri::thread_pool pool(colibri::cpu_count());
     std::vector<std::byte> bytes;
     for (std::uint64_t number = 0; out->next() != nullptr; ++number) {
         const auto info = *out->next();
-        bytes.resize(info.bytes);
-        const std::size_t columns = info.dims[0];
-        const std::size_t rows = info.n_dims == 1 ? 1 : info.dims[1];
-        const std::size_t row_bytes = info.bytes / rows;
-        // Results of a row then have the size of its inputs; norms are all 1.
-        const float scale = 1.0f / std::sqrt(static_cast<float>(columns));
-        std::atomic<bool> encoded{true};
-        pool.for_chunks(rows, 16, [&](std::size_t begin, std::size_t end, unsigned) {
-            std::vector<float> values(columns, 1.0f);
-            for (std::size_t r = begin; r < end; ++r) {
-                row_noise noise(number << 32 | r);
-                if (info.n_dims > 1) {
-                    for (auto& v : values) v = scale * noise();
+        const row_writer rows(s, info, number);
+        const std::size_t row_bytes = rows.row_bytes();
+        const std::size_t piece = std::max<std::size_t>(1, (std::size_t{32} << 20) / row_bytes);
+        for (std::size_t from = 0; from < rows.rows(); from += piece) {
+            const std::size_t count = std::min(piece, rows.rows() - from);
+            bytes.resize(count * row_bytes);
+            std::atomic<bool> encoded{true};
+            pool.for_chunks(count, 16, [&](std::size_t begin, std::size_t end, unsigned) {
+                std::vector<float> values;
+                for (std::size_t r = begin; r < end; ++r) {
+                    if (!rows.write(from + r, values, {bytes.data() + r * row_bytes, row_bytes})) encoded = false;
                 }
-                if (!colibri::quant::encode_row(info.type, values, {bytes.data() + r * row_bytes, row_bytes})) encoded = false;
+            });
+            if (!encoded) {
+                return colibri::error{colibri::errc::unsupported,
+                                      colibri::concat("there is no encoder for ", colibri::name(info.type),
+                                                      " yet; write F16 and let a quantiser make the rest")};
             }
-        });
-        if (!encoded) {
-            return colibri::error{colibri::errc::unsupported,
-                                  colibri::concat("there is no encoder for ", colibri::name(info.type),
-                                                  " yet; write F16 and let a quantiser make the rest")};
+            if (auto ok = out->write(bytes); !ok) return ok;
         }
-        if (auto ok = out->write(bytes); !ok) return ok;
     }
     return out->finish();
+}
+
+std::string lower(std::string_view text) {
+    std::string out(text);
+    std::transform(out.begin(), out.end(), out.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
+    return out;
+}
+
+/// The number of layers that brings the file closest to so many bytes.
+void set_layers(shape& s, std::uint64_t wanted) {
+    const auto size = [&](std::uint32_t layers) {
+        s.layers = layers;
+        const auto tensors = plan(s).value();
+        return std::accumulate(tensors.begin(), tensors.end(), std::uint64_t{0}, [](auto sum, const auto& t) { return sum + t.bytes; });
+    };
+    std::uint32_t layers = 1;
+    while (layers < 1000 && size(layers) < wanted) ++layers;
+    if (layers > 1 && size(layers) - wanted > wanted - size(layers - 1)) --layers;
+    s.layers = layers;
+}
+
+/// FILE dense|moe MEGABYTES ...
+std::optional<shape> parse_mixture(std::span<const std::string_view> words, bool experts) {
+    const auto number = [&](std::size_t at, std::uint32_t otherwise) {
+        return at < words.size() ? colibri::parse_number<std::uint32_t>(words[at]) : std::optional(otherwise);
+    };
+    const auto megabytes = number(0, 0);
+    if (words.size() > (experts ? 4u : 1u) || !megabytes || *megabytes == 0) return std::nullopt;
+    shape s;
+    // Small files get a small shape, so that they have several layers all the same.
+    if (*megabytes < 500) s = {512, 8, 2, experts ? 256u : 1536u, 8192};
+    else if (experts) s = {1536, 24, 8, 512, 32000};
+    else s = {3072, 24, 8, 8192, 32000};
+    if (experts) {
+        const auto skew = words.size() > 1 ? colibri::parse_number<float>(words[1]) : std::optional(0.0f);
+        const auto count = number(2, 128), used = number(3, 8);
+        if (!skew || !(*skew >= 0.0f && *skew <= 10.0f) || !count || !used || *count > 1024 || *used == 0 || *used > *count) return std::nullopt;
+        s.skew = *skew;
+        s.experts = *count;
+        s.used = *used;
+    }
+    set_layers(s, std::uint64_t{*megabytes} * 1000000);
+    return s;
+}
+
+/// FILE [TYPE [LAYERS]]
+std::optional<shape> parse_plain(std::span<const std::string_view> words) {
+    shape s;
+    const std::string wanted = lower(words.empty() ? "f16" : words[0]);
+    for (const auto& row : colibri::dtype_table) {
+        if (lower(row.name) == wanted && colibri::quant::is_supported(row.type)) s.type = row.type;
+    }
+    const auto layers = words.size() > 1 ? colibri::parse_number<std::uint32_t>(words[1]) : std::optional(s.layers);
+    if (words.size() > 2 || !s.type || !layers || *layers == 0 || *layers > 1000) return std::nullopt;
+    s.layers = *layers;
+    return s;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
     const std::vector<std::string_view> words(argv + 1, argv + argc);
-    std::string wanted(words.size() > 1 ? words[1] : "f16");
-    std::transform(wanted.begin(), wanted.end(), wanted.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
-    const colibri::dtype_info* type = nullptr;
-    for (const auto& row : colibri::dtype_table) {
-        std::string name(row.name);
-        std::transform(name.begin(), name.end(), name.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
-        if (name == wanted && colibri::quant::is_supported(row.type)) type = &row;
-    }
-    const auto layers = words.size() > 2 ? colibri::parse_number<std::uint32_t>(words[2]) : std::optional<std::uint32_t>(22);
-    if (words.empty() || words.size() > 3 || type == nullptr || !layers || *layers == 0 || *layers > 1000) {
-        std::cerr << "usage: synthetic_model FILE [TYPE [LAYERS]]: writes a llama of random weights; TYPE is f16 (the default) or\n"
-                     "any other that Colibri encodes, LAYERS 22 for 1.1 billion parameters\n";
+    const std::span<const std::string_view> rest(words.data() + (words.empty() ? 0 : 1), words.empty() ? 0 : words.size() - 1);
+    const bool experts = !rest.empty() && rest[0] == "moe";
+    const auto wanted = experts || (!rest.empty() && rest[0] == "dense") ? parse_mixture(rest.subspan(1), experts) : parse_plain(rest);
+    if (words.empty() || !wanted) {
+        std::cerr << usage;
         return 1;
     }
-    if (const auto done = write_model(std::string(words[0]), type->type, *layers); !done) {
+    if (const auto done = write_model(std::string(words[0]), *wanted); !done) {
         std::cerr << "synthetic_model: " << done.error().text() << '\n';
         return 2;
     }
