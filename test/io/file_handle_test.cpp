@@ -4,7 +4,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <string>
 #include <utility>
 
@@ -50,9 +49,7 @@ TEST_CASE("a FIFO without a writer is refused at once") {
     const scratch::folder folder;
     const auto fifo = folder.path() / "fifo";
     REQUIRE(::mkfifo(fifo.c_str(), 0600) == 0);
-    const auto start = std::chrono::steady_clock::now();
-    auto opened = open_for_reading(fifo);
-    CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(5));
+    auto opened = open_for_reading(fifo);  // for ever, if it waited for a writer
     REQUIRE(!opened);
     CHECK(opened.error().code == errc::not_a_file);
     CHECK(opened.error().message.find("pipe") != std::string::npos);

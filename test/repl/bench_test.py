@@ -122,9 +122,10 @@ def test_a_reader_that_goes_away_is_no_error(f):
 def test_control_c_leaves_what_is_known(f):
     program = subprocess.Popen([f.program, "bench", f.model(), "-p", "8", "-n", "0,2", "-r", "100000", "-t", "1", "-o", "json"],
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=f.environment())
-    time.sleep(1.0)
+    out = os.read(program.stdout.fileno(), 1)
     program.send_signal(signal.SIGINT)
-    out, said = program.communicate(timeout=PATIENCE)
+    rest, said = program.communicate(timeout=PATIENCE)
+    out += rest
     check(program.returncode, 130)
     assert b"interrupted" in said, said
     made = json.loads(out)

@@ -32,7 +32,7 @@ def test_the_start_says_what_runs(f):
     first = t.screen.lines()[0]
     for word in ("llama", "context 512", "2 threads", "seed 77", "/help"):
         assert word in first, first
-    assert "Write a message" in t.screen.visible()[1]
+    t.wait(lambda: t.screen.visible()[1] == "> Write a message", "the hint")
 
 
 def test_a_context_that_was_chosen_is_said(f):
@@ -281,9 +281,7 @@ def test_history_file(f):
     t.wait(lambda: ". now" in t.screen.lines(), "the pasted message again")
     enter(t, "")
     t.send(UP + UP + UP + UP + UP + UP)
-    t.quiet(0.1)
     t.send(DOWN + ctrl("c"))
-    at_prompt(t)
     check(conversation(f, t), ["/clear\nnow"])
 
 

@@ -35,12 +35,22 @@ def at_prompt(t):
     t.wait(lambda: t.screen.paste_mode and t.screen.row() in (">", "> Write a message"), "an empty prompt")
 
 
+def prompts(t):
+    """How many prompts there have been."""
+    return t.raw.count(b"\x1b[?2004h")
+
+
+def next_prompt(t, before):
+    """Waits for an empty prompt when there had been `before` of them."""
+    t.wait(lambda: prompts(t) > before, "another prompt")
+    at_prompt(t)
+
+
 def enter(t, keys):
     """Sends keys and Enter, and waits for the prompt behind what that brings."""
-    before = t.raw.count(b"\x1b[?2004h")
-    t.send(keys + ENTER)
-    t.wait(lambda: t.raw.count(b"\x1b[?2004h") > before, "another prompt")
-    at_prompt(t)
+    before = prompts(t)
+    t.send((keys.encode() if isinstance(keys, str) else keys) + ENTER.encode())
+    next_prompt(t, before)
 
 
 def sent(f, keys, **more):

@@ -30,6 +30,7 @@ class Screen:
         self.x = self.y = 0  # y counts in self.rows
         self.late = False
         self.paste_mode = False
+        self.cleared = []    # what was to be seen, and the cursor, each time it was all cleared from the top
         self.decoder = codecs.getincrementaldecoder("utf-8")("strict")
         self.rest = ""
 
@@ -139,7 +140,8 @@ class Screen:
             self.x = min(self.columns - 1, self.x + count)
         elif final == "D":
             self.x = max(0, self.x - count)
-        elif final == "H":
+        elif final == "H":  # comes in front of clearing all
+            self.cleared.append((self.visible(), self.cursor()))
             self.x, self.y = 0, self.top
         elif final == "K":
             assert numbers[0] == 0

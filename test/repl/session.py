@@ -5,6 +5,7 @@ import fcntl
 import os
 import pathlib
 import pty
+import random
 import select
 import shutil
 import signal
@@ -18,8 +19,21 @@ import traceback
 
 from screen import Screen
 
-# Sanitizers and emulators are slow; a test that waits this long has failed.
-PATIENCE = 60.0
+# Ends a test that hangs; nothing that works takes as long, however slow the machine.
+PATIENCE = 180.0
+
+# The program takes half a second without a byte for the end of a key, and a second for the end of a paste.
+HELD_UP = 0.4
+ATTEMPTS = 20
+
+# COLIBRI_TEST_SPLIT=SEED: what comes from a terminal is read one to seven bytes at a time, with pauses, so that tests see
+# every state in between.
+SPLIT = random.Random(int(os.environ["COLIBRI_TEST_SPLIT"])) if os.environ.get("COLIBRI_TEST_SPLIT") else None
+
+
+class HeldUp(Exception):
+    """This process was held up between two pieces of what it typed, so that the program had to take them for two things:
+    the test says nothing and begins anew."""
 
 
 def clean_environment(home, **changes):
@@ -45,6 +59,7 @@ class Terminal:
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
             try:
+                self.set_size(columns, rows, 0)
                 if cwd is not None:
                     os.chdir(cwd)
                 for path, target in ((out, 1), (err, 2)):
@@ -53,10 +68,9 @@ class Terminal:
                 os.execvpe(command[0], command, environment)
             finally:
                 os._exit(127)
-        self.set_size(columns, rows)
 
-    def set_size(self, columns, rows):
-        fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+    def set_size(self, columns, rows, fd=None):
+        fcntl.ioctl(self.fd if fd is None else fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
     def resize(self, columns, rows):
         self.screen.resize(columns, rows)
@@ -65,17 +79,28 @@ class Terminal:
     def send(self, keys):
         """Types, however much it is: a terminal takes a little at a time, and wants to be read meanwhile."""
         data = keys.encode() if isinstance(keys, str) else keys
-        while data:
-            data = data[os.write(self.fd, data[:1024]):]
-            if data:
-                self.pump(0.001)
+        self.send_pieces([data[at:at + 1024] for at in range(0, len(data), 1024)])
+
+    def send_pieces(self, pieces, pause=0.001):
+        """Types what may be cut anywhere, with a pause behind each piece."""
+        begin = None
+        for piece in pieces:
+            while piece:
+                before, begin = begin, time.monotonic()
+                piece = piece[os.write(self.fd, piece):]
+                if before is not None and time.monotonic() - before > HELD_UP:
+                    raise HeldUp
+            if piece is not pieces[-1]:
+                self.pump(pause)
 
     def pump(self, seconds):
         """Reads what comes within some time; false at the end."""
         if not select.select([self.fd], [], [], seconds)[0]:
             return True
+        if SPLIT and SPLIT.random() < 0.05:
+            time.sleep(SPLIT.random() * 0.002)
         try:
-            data = os.read(self.fd, 65536)
+            data = os.read(self.fd, SPLIT.randint(1, 7) if SPLIT else 65536)
         except OSError as error:
             if error.errno != errno.EIO:
                 raise
@@ -96,31 +121,34 @@ class Terminal:
     def wait_text(self, text, count=1):
         self.wait(lambda: "\n".join(self.screen.lines()).count(text) >= count, repr(text))
 
-    def wait_row(self, text):
-        """Until the cursor's row reads so."""
-        self.wait(lambda: self.screen.row() == text, f"a row {text!r}")
+    def wait_row(self, text, column=None):
+        """Until the cursor's row reads so, and the cursor stands in a column."""
+        self.wait(lambda: self.screen.row() == text and column in (None, self.screen.cursor()[0]),
+                  f"a row {text!r}" + ("" if column is None else f" with the cursor in column {column}"))
 
-    def quiet(self, seconds=0.3):
-        """Reads until nothing has come for a while."""
-        end = time.monotonic() + PATIENCE
-        before = -1
-        while before != len(self.raw) and time.monotonic() < end:
-            before = len(self.raw)
-            if not self.pump(seconds):
-                return
-
-    def finish(self):
-        """Waits for the program's end; its exit status, negative for a signal."""
-        end = time.monotonic() + PATIENCE
-        while self.status is None:
-            self.pump(0.02)
+    def ended(self):
+        """Whether the program is over."""
+        if self.status is None:
             pid, status = os.waitpid(self.pid, os.WNOHANG)
             if pid:
                 self.status = os.waitstatus_to_exitcode(status)
+        return self.status is not None
+
+    def finish(self):
+        """Waits for the program's end and reads all that it wrote; its exit status, negative for a signal."""
+        end = time.monotonic() + PATIENCE
+        while self.pump(0.05):  # nobody else has the terminal open, so its end is the program's
             assert time.monotonic() < end, f"the program doesn't end\n{self.shown()}"
-        while self.pump(0.05) and select.select([self.fd], [], [], 0)[0]:
-            pass
+        while not self.ended():
+            time.sleep(0.001)
+            assert time.monotonic() < end, f"the program doesn't end\n{self.shown()}"
         return self.status
+
+    def stop_output(self):
+        """From now on every write to the terminal waits, for ever."""
+        inner = os.open(f"/proc/{self.pid}/fd/0", os.O_RDWR | os.O_NOCTTY)
+        termios.tcflow(inner, termios.TCOOFF)
+        os.close(inner)
 
     def modes(self):
         """Whether the terminal echoes, and whether it collects lines."""
@@ -184,6 +212,26 @@ def golden_models():
     raise SystemExit(f"no tiny models below {' or '.join(map(str, folders))}")
 
 
+def run_test(name, test, options):
+    """Runs one function: "passed", "failed" or "held up"."""
+    folder = tempfile.mkdtemp(prefix="colibri-repl-")
+    fixture = Fixture(options, folder)
+    try:
+        test(fixture)
+        return "passed"
+    except HeldUp:
+        return "held up"
+    except Exception:  # noqa: BLE001: any failure is one
+        print(f"FAILED {name}", file=sys.stderr)
+        traceback.print_exc()
+        for terminal in fixture.open:
+            print(terminal.shown(), file=sys.stderr)
+        return "failed"
+    finally:
+        fixture.close()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
 def run_tests(tests):
     """Runs all functions test_* of a file (or those named); ends the process with 1 if one failed."""
     parser = argparse.ArgumentParser()
@@ -198,18 +246,11 @@ def run_tests(tests):
         if not name.startswith("test_") or (options.only and name not in options.only):
             continue
         count += 1
-        folder = tempfile.mkdtemp(prefix="colibri-repl-")
-        fixture = Fixture(options, folder)
-        try:
-            test(fixture)
-        except Exception:  # noqa: BLE001: any failure is one
-            failed += 1
-            print(f"FAILED {name}", file=sys.stderr)
-            traceback.print_exc()
-            for terminal in fixture.open:
-                print(terminal.shown(), file=sys.stderr)
-        finally:
-            fixture.close()
-            shutil.rmtree(folder, ignore_errors=True)
+        for attempt in range(1, ATTEMPTS + 1):
+            outcome = run_test(name, test, options)
+            if outcome != "held up":
+                break
+            print(f"{name}: held up, attempt {attempt}", file=sys.stderr)
+        failed += outcome != "passed"
     print(f"{count - failed} of {count} tests passed")
     sys.exit(1 if failed or count == 0 else 0)

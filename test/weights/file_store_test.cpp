@@ -4,6 +4,7 @@
 
 #include <cstring>
 
+#include "support/scratch.hpp"
 #include "support/tiny_models.hpp"
 
 using namespace colibri;
@@ -61,9 +62,8 @@ TEST_CASE("weights: locked pages are counted as such, or a note says why not") {
 }
 
 TEST_CASE("weights: a file that has become shorter since its header was read is refused") {
-    const auto folder = std::filesystem::temp_directory_path() / "colibri_file_store_test";
-    std::filesystem::create_directories(folder);
-    const auto copy = folder / "short.gguf";
+    const scratch::folder folder;
+    const auto copy = folder.path() / "short.gguf";
     std::filesystem::copy_file(tiny::path("llama"), copy, std::filesystem::copy_options::overwrite_existing);
     const auto file = gguf::file::open(copy).value();
     std::filesystem::resize_file(copy, std::filesystem::file_size(copy) - 100);
@@ -71,5 +71,4 @@ TEST_CASE("weights: a file that has become shorter since its header was read is 
     const auto refused = file_store::open(file, {{access::whole, {0}}}, false, notes);
     REQUIRE(!refused);
     CHECK(refused.error().code == errc::truncated);
-    std::filesystem::remove_all(folder);
 }
