@@ -72,6 +72,7 @@ public:
                 bench_row r;
                 r.what = what;
                 r.asked = group.session;
+                r.asked.ubatch = made->options().ubatch;
                 r.threads = made->options().threads;
                 r.threads_batch = made->options().threads_batch;
                 r.time = utc_now();
@@ -161,7 +162,15 @@ exit_code bench_command(const arguments& args, output& out) {
         out.fail(ok.error().message);
         return exit_code::usage;
     }
-    auto source = open_source(given);
+    // Memory is planned for the largest of all sessions.
+    session_options use = plan->groups.front().session;
+    for (const auto& group : plan->groups) {
+        use.sequences = std::max(use.sequences, group.session.sequences);
+        use.ubatch = std::max(use.ubatch, group.session.ubatch);
+        if (row_bytes_of(group.session.cache_k, 32) > row_bytes_of(use.cache_k, 32)) use.cache_k = group.session.cache_k;
+        if (row_bytes_of(group.session.cache_v, 32) > row_bytes_of(use.cache_v, 32)) use.cache_v = group.session.cache_v;
+    }
+    auto source = open_source(given, use);
     if (!source) {
         out.fail(source.error().text());
         return exit_code::model;

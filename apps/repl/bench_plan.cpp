@@ -91,7 +91,8 @@ result<bench_plan> plan_bench(const options& given) {
                             s.threads_batch = threads_batch;
                             s.threads = threads;
                             out.groups.push_back(group);
-                            out.groups.back().session.ubatch = std::max(ubatch, std::min(sequences, s.batch));
+                            // 0: chosen when the model is opened.
+                            if (ubatch != 0) out.groups.back().session.ubatch = std::max(ubatch, std::min(sequences, s.batch));
                         }
                     }
                 }

@@ -209,7 +209,7 @@ engine::~engine() = default;
 
 result<engine> engine::open(const options& given, engine_use use, progress_fn loading) {
     if (auto ok = choose_target(given); !ok) return std::move(ok).error();
-    auto source = open_source(given, std::move(loading));
+    auto source = open_source(given, sizes_of(given), std::move(loading));
     if (!source) return std::move(source).error();
     auto s = std::make_unique<state>(std::move(*source));
     s->given = given;

@@ -1,9 +1,15 @@
 #include "repl/source.hpp"
 
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <memory>
 #include <utility>
 
 #include "colibri/core/concat.hpp"
+#include "colibri/io/byte_size.hpp"
 #include "colibri/simd/targets.hpp"
+#include "repl/files.hpp"
 
 namespace colibri::repl {
 
@@ -20,11 +26,25 @@ result<weights::holding> holding_of(const options& given) {
         }
         wanted = same;
     }
-    return wanted == "mapped"     ? weights::holding::mapped
-           : wanted == "resident" ? weights::holding::resident
-                                  : weights::holding::automatic;
+    for (const auto how : {weights::holding::mapped, weights::holding::resident, weights::holding::streamed}) {
+        if (wanted == weights::name(how)) return how;
+    }
+    return weights::holding::automatic;
 }
 
+// Writes a line for each layer of a mixture and each step: "step layer expert,expert,...".
+result<expert_watch> heat_recorder(const std::string& path) {
+    auto file = std::make_shared<std::ofstream>(expand_home(path), std::ios::trunc);
+    if (!*file) return error{errc::io, concat("--record-heat: can't write ", quoted(path), ": ", std::strerror(errno))};
+    return expert_watch([file, step = std::uint64_t{0}, last = std::uint32_t{0}](std::uint32_t layer,
+                                                                                std::span<const std::uint32_t> experts) mutable {
+        if (layer <= last) ++step;  // the first layer again
+        last = layer;
+        std::string line = concat(step, " ", layer, " ");
+        for (const auto e : experts) line += concat(&e == experts.data() ? "" : ",", e);
+        *file << line << "\n" << std::flush;
+    });
+}
 
 }  // namespace
 
@@ -34,15 +54,38 @@ result<void> choose_target(const options& given) {
     return {};
 }
 
-result<model> open_source(const options& given, progress_fn loading) {
+session_options sizes_of(const options& given) {
+    session_options out;
+    set_sizes(out, given);
+    return out;
+}
+
+result<model_options> holding_options(const options& given, const session_options& use) {
     model_options how;
     const auto holding = holding_of(given);
     if (!holding) return holding.error();
     how.holding = *holding;
-    set_sizes(how.use, given);
-    how.loading.progress = std::move(loading);
+    how.use = use;
     how.lock = given.mlock.value_or(false);
-    auto source = model::open(given.model.value_or(""), how);
+    if (given.memory && *given.memory != "auto") {
+        auto size = parse_byte_size(*given.memory);
+        if (!size) return error{errc::invalid_argument, concat("--memory: ", size.error().message, ", or auto")};
+        if (*size == 0) return error{errc::invalid_argument, "--memory: nothing runs in 0 bytes; leave it out or say auto"};
+        how.memory = *size;
+    }
+    if (given.record_heat) {
+        auto watch = heat_recorder(*given.record_heat);
+        if (!watch) return std::move(watch).error();
+        how.on_experts = *std::move(watch);
+    }
+    return how;
+}
+
+result<model> open_source(const options& given, const session_options& use, progress_fn loading) {
+    auto how = holding_options(given, use);
+    if (!how) return std::move(how).error();
+    how->loading.progress = std::move(loading);
+    auto source = model::open(given.model.value_or(""), *how);
     if (!source) {
         auto problem = std::move(source).error();
         if (problem.code == errc::invalid_argument) problem.code = errc::bad_value;  // not the caller's: the file's

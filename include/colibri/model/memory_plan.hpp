@@ -78,7 +78,7 @@ public:
         set_budget();
         const std::uint32_t given_context = use_.context;
         const std::uint32_t wanted = given_context != 0 ? given_context : std::min(h_.trained_context, default_context_limit);
-        const std::uint32_t ubatch = std::min(use_.ubatch != 0 ? use_.ubatch : default_ubatch, use_.batch);
+        const std::uint32_t ubatch = std::min(std::max(use_.ubatch != 0 ? use_.ubatch : default_ubatch, use_.sequences), use_.batch);
         set_sizes(wanted, ubatch);
         const bool fits = out_.resident_bytes <= out_.weights;
         out_.how = request_.how;
@@ -162,7 +162,7 @@ private:
             const std::uint64_t most = share > fixed_ ? (share - fixed_) / per_token_ : 0;
             ubatch = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(most / 16 * 16, 16, use_.batch));
         }
-        ubatch = std::min(ubatch, use_.batch);
+        ubatch = std::min(std::max(ubatch, use_.sequences), use_.batch);
         set_sizes(context, ubatch);
         shrink_context(usable, 4, ubatch);
         std::uint64_t least = 0;

@@ -41,7 +41,7 @@ public:
         const auto& h = m.params();
         const auto& tensors = m.tensors();
         for (weights::group_id id = 0; id < tensors.groups.size(); ++id) {
-            if (id == tensors.embedding) continue;
+            if (id == tensors.embedding || id == tensors.small) continue;
             const auto& group = tensors.groups[id];
             auto& sum = id == tensors.head ? head_ : group.how == weights::access::experts ? experts_ : dense_;
             for (const auto tensor : group.tensors) add(sum, m.file().tensors()[tensor]);
