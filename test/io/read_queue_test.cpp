@@ -303,6 +303,33 @@ TEST_CASE("read_queue: reads that end in another order than they began in") {
     CHECK(queue->stats().wait_seconds > 0.0);
 }
 
+TEST_CASE("read_queue: urgent jobs go before what hasn't begun, also between the pieces of a job") {
+    const std::string data = noise(40 * block);
+    std::vector<std::uint64_t> order;
+    std::atomic<bool> go{false};
+    std::atomic<bool> begun{false};
+    const auto queue = odd_queue(data, [&](std::uint64_t offset, std::size_t) -> result<void> {
+        order.push_back(offset / block);
+        begun = true;
+        while (!go) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        if (offset == 4 * block) return error{errc::io, "broken"};
+        return {};
+    }, block, 1);
+    own_job early(0, 3 * block), later(10 * block, block), first(4 * block, 2 * block), second(20 * block, 2 * block);
+    first.job.urgent = second.job.urgent = true;
+    queue->submit(early.job);
+    while (!begun) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    for (own_job* one : {&later, &first, &second}) queue->submit(one->job);
+    go = true;
+    queue->drain();
+    CHECK(order == std::vector<std::uint64_t>{0, 4, 20, 21, 1, 2, 10});  // 5 isn't read behind an error
+    CHECK(queue->wait(first.job).error().code == errc::io);
+    for (own_job* one : {&early, &later, &second}) {
+        REQUIRE(queue->wait(one->job));
+        CHECK(one->is(data));
+    }
+}
+
 TEST_CASE("read_queue: a wait is canceled in the middle of a slow read, and what hasn't begun is given up") {
     const std::string data = noise(64 * block);
     std::atomic<bool> go{false};
@@ -312,9 +339,12 @@ TEST_CASE("read_queue: a wait is canceled in the middle of a slow read, and what
         while (!go) std::this_thread::sleep_for(std::chrono::milliseconds(1));
         return {};
     }, block, 2);
-    own_job slow(0, 64 * block), later(0, block);
+    own_job slow(0, 64 * block), later(0, block), urgent(0, block);
+    urgent.job.urgent = true;
     queue->submit(slow.job);
+    while (begun != 2) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     queue->submit(later.job);
+    queue->submit(urgent.job);
     cancel_flag cancel;
     clock_type::time_point requested;
     std::thread user([&] {
@@ -330,8 +360,10 @@ TEST_CASE("read_queue: a wait is canceled in the middle of a slow read, and what
     read_job* const list[] = {&slow.job, &later.job};
     CHECK(queue->wait_any(list, &cancel).error().code == errc::canceled);
     queue->abandon();
-    CHECK(later.job.finished());
-    CHECK(queue->wait(later.job).error().code == errc::canceled);
+    for (own_job* one : {&later, &urgent}) {
+        CHECK(one->job.finished());
+        CHECK(queue->wait(one->job).error().code == errc::canceled);
+    }
     CHECK(!slow.job.finished());  // two of its blocks are being read
     go = true;
     queue->drain();

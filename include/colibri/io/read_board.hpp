@@ -21,8 +21,8 @@ struct read_statistics {
 
 namespace detail {
 
-/// The first-in-first-out list of jobs between one consumer and any number of readers, who get them in pieces. Allocates
-/// nothing but the text of errors. The mutex is held for a few stores only, never over a read.
+/// The first-in-first-out list of jobs, and another of urgent ones, between one consumer and any number of readers, who get them in
+/// pieces. Allocates nothing but the text of errors. The mutex is held for a few stores only, never over a read.
 class read_board {
 public:
     /// `request`: most bytes of one piece, a multiple of read_job::alignment.
@@ -43,9 +43,7 @@ public:
         bool wake = false;
         {
             const std::scoped_lock lock(mutex_);
-            if (last_ == nullptr) first_ = &job;
-            else last_->next_ = &job;
-            last_ = &job;
+            list_of(job).push(job);
             ++pending_;
             wake = sleepers_ != 0;
         }
@@ -94,10 +92,9 @@ public:
         bool wake = false;
         {
             const std::scoped_lock lock(mutex_);
-            while (first_ != nullptr) {
-                read_job& job = *first_;
-                cut_short(job, canceled());
-                if (job.in_flight_ == 0) wake = close(job) || wake;
+            while (read_job* const job = first()) {
+                cut_short(*job, canceled());
+                if (job->in_flight_ == 0) wake = close(*job) || wake;
             }
         }
         if (wake) finished_.notify_one();
@@ -117,7 +114,7 @@ public:
     /// The next piece; sleeps until there is one. False once `stop` was called and nothing is left.
     [[nodiscard]] bool next(read_piece& out) {
         std::unique_lock lock(mutex_);
-        while (first_ == nullptr && !stopped_) {
+        while (first() == nullptr && !stopped_) {
             ++sleepers_;
             work_.wait(lock);
             --sleepers_;
@@ -154,6 +151,21 @@ public:
     }
 
 private:
+    struct job_list {
+        read_job* first = nullptr;
+        read_job* last = nullptr;
+
+        void push(read_job& job) noexcept {
+            if (last == nullptr) first = &job;
+            else last->next_ = &job;
+            last = &job;
+        }
+        void pop() noexcept {
+            first = first->next_;
+            if (first == nullptr) last = nullptr;
+        }
+    };
+
     static constexpr std::chrono::milliseconds look_up{25};  // how often a sleeping consumer looks at its cancel flag
 
     [[nodiscard]] static error canceled() { return error{errc::canceled, "the read was given up on request"}; }
@@ -185,31 +197,30 @@ private:
     }
 
     [[nodiscard]] bool take(read_piece& out, std::unique_lock<std::mutex>& lock) {
-        if (first_ == nullptr) return false;
-        read_job& job = *first_;
+        read_job* const found = first();
+        if (found == nullptr) return false;
+        read_job& job = *found;
         const auto skip = static_cast<std::size_t>(job.cursor_ - job.offset / read_job::alignment * read_job::alignment);
         out = {.job = &job, .file = job.file, .offset = job.cursor_, .memory = job.memory + skip};
         out.bytes = static_cast<std::size_t>(std::min<std::uint64_t>(request_, job.end_ - job.cursor_));
         out.wanted = static_cast<std::size_t>(std::min<std::uint64_t>(out.bytes, job.offset + job.bytes - job.cursor_));
         job.cursor_ += out.bytes;
         ++job.in_flight_;
-        if (job.cursor_ == job.end_) pop();
-        const bool wake = first_ != nullptr && sleepers_ != 0;
+        if (job.cursor_ == job.end_) list_of(job).pop();
+        const bool wake = sleepers_ != 0 && first() != nullptr;
         lock.unlock();
         if (wake) work_.notify_one();
         return true;
     }
 
-    void pop() noexcept {
-        first_ = first_->next_;
-        if (first_ == nullptr) last_ = nullptr;
-    }
+    [[nodiscard]] job_list& list_of(const read_job& job) noexcept { return job.urgent ? urgent_ : usual_; }
+    [[nodiscard]] read_job* first() const noexcept { return urgent_.first != nullptr ? urgent_.first : usual_.first; }
 
     /// Takes the rest of a failed job from the list, and keeps the error that is first in the file.
     void cut_short(read_job& job, error problem) {
-        if (job.cursor_ != job.end_) {  // then it is the first: pieces come from there only
+        if (job.cursor_ != job.end_) {  // then it is the first of its list: pieces come from there only
             job.cursor_ = job.end_;
-            pop();
+            list_of(job).pop();
         }
         if (job.failed_ && job.problem_.offset <= problem.offset) return;
         job.failed_ = true;
@@ -229,8 +240,8 @@ private:
     mutable std::mutex mutex_;
     std::condition_variable work_;      // readers sleep here
     std::condition_variable finished_;  // the consumer here
-    read_job* first_ = nullptr;
-    read_job* last_ = nullptr;
+    job_list usual_;
+    job_list urgent_;
     std::size_t pending_ = 0;  // jobs not finished
     unsigned sleepers_ = 0;    // readers asleep
     bool consumer_sleeps_ = false;

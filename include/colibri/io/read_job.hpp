@@ -15,7 +15,7 @@ namespace detail {
 class read_board;
 }
 
-/// Bytes of a file that a read_queue shall bring. The caller owns it and fills in the first four fields; from `submit` until it
+/// Bytes of a file that a read_queue shall bring. The caller owns it and fills in the public fields; from `submit` until it
 /// is finished it and its memory stay in place and untouched. Then it may be used again.
 struct read_job {
     /// What direct reads want of offset, address and length: covers all common disks (512 or 4096).
@@ -25,6 +25,7 @@ struct read_job {
     std::uint64_t offset = 0;     ///< first byte wanted; need not be aligned
     std::size_t bytes = 0;        ///< bytes wanted, > 0
     std::byte* memory = nullptr;  ///< aligned to `alignment`, room for `room(offset, bytes)` bytes
+    bool urgent = false;          ///< goes before all that isn't and that no reader has begun
 
     /// Bytes of memory that a read needs: it is widened to whole multiples of `alignment` at both ends.
     [[nodiscard]] static constexpr std::size_t room(std::uint64_t offset, std::size_t bytes) noexcept {

