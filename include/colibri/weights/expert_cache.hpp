@@ -221,6 +221,7 @@ private:
             j.file = first.part;
             j.offset = first.offset + std::uint64_t{expert} * first.bytes;
             j.bytes = first.bytes;
+            j.urgent = true;  // before what is read ahead
             j.memory = memory_.data() + slot * slot_bytes_ + layer_->place[i];
             queue_.submit(j);
         }

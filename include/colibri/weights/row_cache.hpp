@@ -87,6 +87,7 @@ private:
         job.offset = table.offset + std::uint64_t{row} * table.row_bytes;
         job.bytes = table.row_bytes;
         job.memory = staging_ + i * room_;
+        job.urgent = true;  // before what is read ahead
         queue_.submit(job);
     }
 
