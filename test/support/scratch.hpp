@@ -42,6 +42,11 @@ private:
 };
 
 /// All bytes of a file.
+/// Makes `text` a file's content.
+inline void write(const std::filesystem::path& path, const std::string& text) {
+    std::ofstream(path, std::ios::binary | std::ios::trunc) << text;
+}
+
 inline std::string read(const std::filesystem::path& path) {
     std::ifstream in(path, std::ios::binary);
     return {std::istreambuf_iterator<char>(in), {}};
