@@ -7,6 +7,7 @@ import io
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import warnings
@@ -106,8 +107,8 @@ def test_what_is_read_and_how_fast_is_measured(f):
     if without_groups() or not direct_reads(model):
         return
     peer = stand_in(f, "peer", "--no-warmup --repack")
-    done, turns = stream(f, model, "--colibri", stand_in(f), "--limits", "48M,3/1", "-n", "4", "--warm", "2", "-t", "1", "--extra=--seen", "--json",
-                         peers=[peer])
+    done, turns = stream(f, model, "--colibri", stand_in(f), "--limits", "48M,3/1", "-n", "4", "--warm", "2", "-t", "1", "--extra=--seen",
+                         "--no-fio", "--json", peers=[peer])
     check((done.returncode, done.stderr), (0, b""))
     made = json.loads(done.stdout)
     check([(entry["engine"], entry["memory"]) for entry in made],
@@ -135,7 +136,7 @@ def test_failures_have_a_row(f):
     model = synthetic(f, "dense", "20")
     if without_groups() or not direct_reads(model):
         return
-    common = (model, "--colibri", stand_in(f), "--limits", "48M", "-n", "4", "--warm", "2")
+    common = (model, "--colibri", stand_in(f), "--limits", "48M", "-n", "4", "--warm", "2", "--no-fio")
     swap = any(line.startswith("SwapTotal:") and line.split()[1] != "0" for line in open("/proc/meminfo", encoding="ascii"))
     if not swap:  # else the kernel swaps, which the column of that name shows
         for when in ("always", "later"):
@@ -184,6 +185,14 @@ def test_synthetic_models_are_the_same_each_time_and_of_the_size_asked_for(f):
         check((words, done.returncode), (words, 1))
         assert done.stderr.startswith(b"usage: "), done.stderr
     assert not os.path.exists(os.path.join(f.home, "x.gguf"))
+
+
+def test_the_disk_is_measured_by_both(f):
+    model = synthetic(f, "dense", "12")
+    if direct_reads(model):
+        for measure in [streaming.own_bandwidth] + ([streaming.fio_bandwidth] if shutil.which("fio") else []):
+            speed, told = measure(model, 0.05)
+            assert speed > 1e5 and told, (measure, speed, told)
 
 
 class MadeUp:
