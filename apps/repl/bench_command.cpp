@@ -34,7 +34,11 @@ class machine_probe {
 public:
     explicit machine_probe(std::uint64_t bytes) : bytes_(std::min({bytes, most_probed_bytes, read_memory_limits().free() / 4})) {}
 
+    /// From now on what was measured counts: streamed weights leave no memory for more.
+    void freeze() noexcept { frozen_ = true; }
+
     [[nodiscard]] result<void> measure(unsigned threads, unsigned processors) {
+        if (frozen_ && known_.count(threads) != 0) return {};
         auto& known = known_[threads];
         thread_pool pool(threads, processors);
         const auto bandwidth = simd::read_bandwidth(static_cast<std::size_t>(bytes_), pool);
@@ -49,15 +53,15 @@ public:
 
 private:
     std::uint64_t bytes_;
+    bool frozen_ = false;
     std::map<unsigned, machine_limits> known_;
 };
 
 // Runs a plan. `row` gets each measurement as it is complete; false stops.
 class bench_runner {
 public:
-    bench_runner(model m, const bench_plan& plan, output& out, const cancel_flag& cancel)
-        : model_(std::move(m)), plan_(plan), out_(out), cancel_(cancel),
-          probe_(static_cast<std::uint64_t>(roofline(model_, kv_type::f16, kv_type::f16, {}).bytes_per_token())) {
+    bench_runner(model m, const bench_plan& plan, machine_probe probe, output& out, const cancel_flag& cancel)
+        : model_(std::move(m)), plan_(plan), out_(out), cancel_(cancel), probe_(std::move(probe)) {
         for (const auto& group : plan.groups) total_ += group.cases.size();
     }
 
@@ -142,6 +146,27 @@ private:
     std::vector<std::string> told_;
 };
 
+// Measures the limits before the weights take the memory, if they are going to be streamed.
+result<machine_probe> probe_for(const options& given, const session_options& use, const bench_plan& plan) {
+    auto how = holding_options(given, use);
+    if (!how) return std::move(how).error();
+    how->on_experts = {};
+    const auto header = model::open_header(given.model.value_or(""), *how);
+    if (!header) return header.error();
+    auto bytes = static_cast<std::uint64_t>(roofline(*header, kv_type::f16, kv_type::f16, {}).bytes_per_token());
+    if (header->memory().how != weights::holding::streamed) return machine_probe(bytes);
+    machine_probe probe(std::min(bytes, header->memory().budget / 2));
+    for (const auto& group : plan.groups) {
+        const auto sizes = plan_session(*header, group.session);
+        if (!sizes) return sizes.error();
+        for (const unsigned threads : {sizes->evaluation.threads, sizes->evaluation.threads_batch}) {
+            if (auto ok = probe.measure(threads, sizes->evaluation.processors); !ok) return std::move(ok).error();
+        }
+    }
+    probe.freeze();
+    return probe;
+}
+
 }  // namespace
 
 exit_code bench_command(const arguments& args, output& out) {
@@ -170,11 +195,14 @@ exit_code bench_command(const arguments& args, output& out) {
         if (row_bytes_of(group.session.cache_k, 32) > row_bytes_of(use.cache_k, 32)) use.cache_k = group.session.cache_k;
         if (row_bytes_of(group.session.cache_v, 32) > row_bytes_of(use.cache_v, 32)) use.cache_v = group.session.cache_v;
     }
+    const auto refuse = [&](error problem) {
+        out.fail(problem.text());
+        return problem.code == errc::invalid_argument ? exit_code::usage : exit_code::model;
+    };
+    auto probe = probe_for(given, use, *plan);
+    if (!probe) return refuse(std::move(probe).error());
     auto source = open_source(given, use);
-    if (!source) {
-        out.fail(source.error().text());
-        return exit_code::model;
-    }
+    if (!source) return refuse(std::move(source).error());
     for (const auto& note : source->notes()) out.warn(note);
 
     cancel_flag cancel;
@@ -182,7 +210,7 @@ exit_code bench_command(const arguments& args, output& out) {
     const std::string format = given.format.value_or("md");
     bench_report report(format, subject_of(*source), *plan);
     out.print(report.head());
-    bench_runner runner(*source, *plan, out, cancel);
+    bench_runner runner(*source, *plan, *std::move(probe), out, cancel);
     const auto done = runner.run([&](const bench_row& row) { return out.print(report.row(row)); });
     out.clear_progress();
     out.print(report.tail());
