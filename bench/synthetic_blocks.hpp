@@ -1,7 +1,8 @@
 // Random weights written directly in quantised form: rows of blocks whose codes are random bytes, at the speed of a disk.
 #pragma once
 
-#include <cmath>
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <span>

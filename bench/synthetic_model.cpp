@@ -20,6 +20,7 @@
 #include "colibri/io/cpu_count.hpp"
 #include "colibri/quant/rows.hpp"
 #include "synthetic_blocks.hpp"
+#include "synthetic_router.hpp"
 
 namespace {
 
@@ -150,36 +151,6 @@ colibri::result<std::vector<tensor_info>> plan(const shape& s) {
     return out;
 }
 
-/// x with P(a normal number of deviation 1 is below x) = p, to a millionth; 0 < p < 1.
-double normal_quantile(double p) {
-    double low = -10.0, high = 10.0;
-    while (high - low > 1e-6) {
-        const double x = (low + high) / 2;
-        (0.5 * std::erfc(-x / std::sqrt(2.0)) < p ? low : high) = x;
-    }
-    return (low + high) / 2;
-}
-
-/// What to add to the router's noise (deviation 1) for each rank. Drawing `used` experts without putting back, each by its weight
-/// w = 1 / rank^skew, takes one with a probability of about 1 - e^(-c w), where c makes the sum of all `used`; the bias lifts as
-/// large a part of the noise above 0, near which the least of the chosen logits then is.
-std::vector<float> rank_biases(const shape& s) {
-    std::vector<float> out(s.experts, 0.0f);
-    if (s.skew == 0.0f || s.used == s.experts) return out;
-    const auto chance = [&](double c, std::uint32_t rank) { return -std::expm1(-c * std::pow(rank + 1, -static_cast<double>(s.skew))); };
-    double low = 0.0, high = 1e30;
-    while (high - low > 1e-6 * high) {
-        const double c = low > 0.0 ? std::sqrt(low * high) : std::min(1.0, high / 2);
-        double sum = 0.0;
-        for (std::uint32_t rank = 0; rank < s.experts; ++rank) sum += chance(c, rank);
-        (sum < s.used ? low : high) = c;
-    }
-    for (std::uint32_t rank = 0; rank < s.experts; ++rank) {
-        out[rank] = static_cast<float>(normal_quantile(std::clamp(chance(high, rank), 1e-6, 1.0 - 1e-6)));
-    }
-    return out;
-}
-
 /// The rows of one tensor.
 class row_writer {
 public:
@@ -200,7 +171,7 @@ public:
         std::iota(order.begin(), order.end(), 0u);
         row_noise noise(~number);
         for (std::size_t left = order.size(); left > 1; --left) std::swap(order[left - 1], order[noise.next() % left]);
-        const auto biases = rank_biases(s);
+        const auto biases = synthetic::rank_biases(s.experts, s.used, s.skew);
         for (std::size_t rank = 0; rank < order.size(); ++rank) biases_[order[rank]] = biases[rank];
     }
 

@@ -59,6 +59,7 @@ read_result line_editor::read(const prompt& p) {
     }
     paint();
     painter_.leave();
+    forget_interrupt();  // the keyboard sends none in this mode, and one from before was for what is over
     switch (s) {
         case step::submit: return {read_end::message, buffer_.text(), literal_};
         case step::interrupted: return {read_end::interrupted};
@@ -114,8 +115,14 @@ void line_editor::read_bytes() {
 }
 
 bool line_editor::take_interrupt() {
-    while (!at_end_ && wait_for_input(STDIN_FILENO, 0) == wake::input) read_bytes();
-    return keys_.drop_through('\x03');
+    bool noticed = false;  // as a signal, since the terminal was in another mode already
+    while (!at_end_) {
+        const wake why = wait_for_input(STDIN_FILENO, 0);
+        if (why == wake::input) read_bytes();
+        else if (why == wake::interrupted) noticed = true;
+        else break;
+    }
+    return keys_.drop_through('\x03') || noticed;
 }
 
 line_editor::step line_editor::handle(const key& k) {

@@ -52,6 +52,7 @@ void repl::attach_history() {
 }
 
 exit_code repl::read_terminal(int drawing_fd) {
+    const noticed_interrupts guard;  // outside of answers; Ctrl-C may come a moment too early or too late for one
     if (history_wanted(given_)) attach_history();
     line_editor editor(drawing_fd, past_, is_open_block, complete_repl_input);
     prompt p{.color = drawing_fd == STDERR_FILENO ? out_.color_err() : out_.color_out()};

@@ -246,20 +246,26 @@ void prepare_process() {
 interruptible::interruptible(cancel_flag& flag) noexcept {
     interrupt_count.store(0);
     interrupt_flag.store(&flag);
-    interrupt_policy.store(on_interrupt::cancel);
+    before_ = static_cast<int>(interrupt_policy.exchange(on_interrupt::cancel));
+    if (interrupted.exchange(false)) {
+        interrupt_count.fetch_add(1);
+        flag.request();
+    }
 }
 
 interruptible::~interruptible() {
-    interrupt_policy.store(on_interrupt::leave);
+    interrupt_policy.store(static_cast<on_interrupt>(before_));
     interrupt_flag.store(nullptr);
 }
 
 noticed_interrupts::noticed_interrupts() noexcept {
     interrupted.store(false);
-    interrupt_policy.store(on_interrupt::notice);
+    before_ = static_cast<int>(interrupt_policy.exchange(on_interrupt::notice));
 }
 
-noticed_interrupts::~noticed_interrupts() { interrupt_policy.store(on_interrupt::leave); }
+noticed_interrupts::~noticed_interrupts() { interrupt_policy.store(static_cast<on_interrupt>(before_)); }
+
+void forget_interrupt() noexcept { interrupted.store(false); }
 
 wake wait_for_input(int fd, int milliseconds) {
     while (true) {

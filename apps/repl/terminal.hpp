@@ -61,24 +61,35 @@ enum class color_choice { automatic, always, never };
 /// standard descriptor, so that no file of ours gets its number.
 void prepare_process();
 
-/// While it lives, the first SIGINT requests `flag`; a second one ends the process with status 130. Without one, SIGINT
-/// ends the process with status 130 at once.
+/// While it lives, the first SIGINT requests `flag`; a second one ends the process with status 130. One that was only
+/// noticed before counts as the first. Without an object of this class or the next, SIGINT ends the process with status 130
+/// at once.
 class interruptible {
 public:
     explicit interruptible(cancel_flag& flag) noexcept;
     ~interruptible();
     interruptible(const interruptible&) = delete;
     interruptible& operator=(const interruptible&) = delete;
+
+private:
+    int before_;  // what SIGINT does without this object
 };
 
-/// While it lives, SIGINT only wakes `wait_for_input`: for a prompt read in `line` mode.
+/// While it lives, SIGINT only wakes `wait_for_input`: for a prompt read in `line` mode, and for the moments in front of and
+/// behind an answer that Ctrl-C was meant for.
 class noticed_interrupts {
 public:
     noticed_interrupts() noexcept;
     ~noticed_interrupts();
     noticed_interrupts(const noticed_interrupts&) = delete;
     noticed_interrupts& operator=(const noticed_interrupts&) = delete;
+
+private:
+    int before_;
 };
+
+/// Forgets a SIGINT that was noticed.
+void forget_interrupt() noexcept;
 
 /// What ended a wait for input.
 enum class wake { input, resized, resumed, interrupted, timeout };

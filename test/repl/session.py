@@ -241,6 +241,10 @@ def run_tests(tests):
     options = parser.parse_args()
     options.program = os.path.abspath(options.program)
     options.models = os.path.abspath(options.models or golden_models())
+    # Whatever started this (nohup, a shell's "&") may ignore signals, and the program would inherit that.
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGTSTP):
+        if signal.getsignal(number) == signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
     failed = count = 0
     for name, test in list(tests.items()):
         if not name.startswith("test_") or (options.only and name not in options.only):

@@ -94,6 +94,16 @@ def test_control_c_right_behind_enter(f):
     assert any("stopped before the answer began" in line for line in t.screen.lines()), t.shown()
 
 
+def test_an_interrupt_that_comes_outside_of_answers_is_harmless(f):
+    """As Ctrl-C does that was meant for an answer and comes a moment too late."""
+    t = start(f)
+    t.send("kept")
+    t.wait_row("> kept")
+    os.kill(t.pid, signal.SIGINT)
+    enter(t, "!")
+    check(conversation(f, t), ["kept!"])
+
+
 def test_keys_typed_during_an_answer_are_kept_and_not_shown(f):
     t = endless(f)
     check(t.modes(), (False, False))  # so that the terminal doesn't show them

@@ -41,6 +41,11 @@ private:
     std::filesystem::path path_;
 };
 
+/// Makes `text` a file's content.
+inline void write(const std::filesystem::path& path, const std::string& text) {
+    std::ofstream(path, std::ios::binary | std::ios::trunc) << text;
+}
+
 /// All bytes of a file.
 inline std::string read(const std::filesystem::path& path) {
     std::ifstream in(path, std::ios::binary);

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <utility>
 #include <vector>
 
 namespace colibri::weights {
@@ -32,9 +33,12 @@ public:
         weight_[unit] = before == never ? present : present + std::log2(1.0 + std::exp2(before - present));
     }
 
-    /// Orders things by `how`: the smaller leaves first.
-    [[nodiscard]] double rank(std::size_t unit, eviction how) const noexcept {
-        return how == eviction::least_recent ? static_cast<double>(last_[unit]) : weight_[unit];
+    /// Orders things by `how`: the smaller leaves first. Of things used about equally often, within 9 %, the newest leaves: when all
+    /// are used in turn and don't fit, those that stay are found again.
+    [[nodiscard]] std::pair<double, double> rank(std::size_t unit, eviction how) const noexcept {
+        const auto last = static_cast<double>(last_[unit]);
+        if (how == eviction::least_recent) return {last, 0.0};
+        return {std::floor(weight_[unit] * 8.0), -last};
     }
 
     /// Ticks after which a use counts half.
@@ -108,7 +112,7 @@ public:
         return recent_.recent_misses() < frequent_.recent_misses() ? eviction::least_recent : eviction::least_frequent;
     }
     /// The smaller leaves first.
-    [[nodiscard]] double rank(std::size_t unit) const noexcept { return record_.rank(unit, chosen()); }
+    [[nodiscard]] std::pair<double, double> rank(std::size_t unit) const noexcept { return record_.rank(unit, chosen()); }
 
 private:
     usage_record record_;

@@ -38,8 +38,8 @@ public:
     void tick() noexcept { policy_.tick(); }
 
     /// Asks for experts of a layer, ascending; their missing ones are being read from now on, as far as there is room. What was asked
-    /// for before ends.
-    void want(const expert_layer& layer, std::span<const std::uint32_t> experts) {
+    /// for before ends. Errors: canceled.
+    [[nodiscard]] result<void> want(const expert_layer& layer, std::span<const std::uint32_t> experts, const cancel_flag* cancel) {
         layer_ = &layer;
         current_ = nowhere;
         wanted_.clear();
@@ -52,14 +52,14 @@ public:
             wanted_.push_back({e, false});
             if (slot_of_[unit] != nowhere) slots_[slot_of_[unit]].wanted = true;
         }
-        read_more();
+        return read_more(cancel);
     }
 
     /// One of the experts asked for that wasn't given yet; nothing when all were. The one given before may go.
     /// `in_order`: the lowest; else one that is in memory, if any is. Errors: those of reading, canceled.
     [[nodiscard]] result<std::optional<std::uint32_t>> next(bool in_order, const cancel_flag* cancel) {
         finish_current();
-        read_more();
+        if (auto ok = read_more(cancel); !ok) return std::move(ok).error();
         wish* chosen = in_order ? first_open() : first_ready();
         if (chosen == nullptr) chosen = first_open();
         if (chosen == nullptr) return std::optional<std::uint32_t>();
@@ -68,15 +68,11 @@ public:
             if (!found) return std::move(found).error();
             chosen = *found;
         }
-        const std::size_t unit = layer_->first_unit + chosen->expert;
-        if (slot_of_[unit] == nowhere) start(*chosen);
-        const std::size_t slot = slot_of_[unit];
-        for (std::size_t i = 0; i < layer_->first.size(); ++i) {
-            if (auto ok = queue_.wait(job(slot, i), cancel); !ok) {
-                if (job(slot, i).finished()) slots_[slot].failed = true;
-                return std::move(ok).error();
-            }
+        if (slot_of_[layer_->first_unit + chosen->expert] == nowhere) {
+            if (auto ok = start(*chosen, cancel); !ok) return std::move(ok).error();
         }
+        const std::size_t slot = slot_of_[layer_->first_unit + chosen->expert];
+        if (auto ok = complete(slot, chosen->expert, cancel); !ok) return std::move(ok).error();
         align(slot);
         chosen->given = true;
         current_ = slot;
@@ -159,6 +155,22 @@ private:
         }
     }
 
+    /// Waits for all of an expert's reads; one that fails is tried once more: it may have been begun long ago.
+    [[nodiscard]] result<void> complete(std::size_t slot, std::uint32_t expert, const cancel_flag* cancel) {
+        for (bool again = false;; again = true) {
+            result<void> first;
+            for (std::size_t i = 0; i < layer_->first.size(); ++i) {
+                auto ok = queue_.wait(job(slot, i), cancel);
+                if (!ok && !job(slot, i).finished()) return ok;
+                if (!ok && first) first = std::move(ok);
+            }
+            if (first) return first;
+            slots_[slot].failed = true;
+            if (again) return first;
+            if (auto ok = read(slot, expert, cancel); !ok) return ok;
+        }
+    }
+
     void finish_current() noexcept {
         if (current_ == nowhere) return;
         slots_[current_].wanted = false;
@@ -166,34 +178,35 @@ private:
     }
 
     /// Starts reads of missing experts, in their order, while there are slots that nobody needs now.
-    void read_more() {
+    [[nodiscard]] result<void> read_more(const cancel_flag* cancel) {
         for (; next_read_ < wanted_.size(); ++next_read_) {
             wish& w = wanted_[next_read_];
             const std::size_t slot = slot_of_[layer_->first_unit + w.expert];
             if (w.given || (slot != nowhere && !broken(slot))) continue;
             const std::size_t free = slot != nowhere ? slot : victim(false);
-            if (free == nowhere) return;
-            read(free, w.expert);
+            if (free == nowhere) return {};
+            if (auto ok = read(free, w.expert, cancel); !ok) return ok;
         }
+        return {};
     }
 
     /// Reads an expert whose turn it is, whatever has to go for it.
-    void start(const wish& w) {
+    [[nodiscard]] result<void> start(const wish& w, const cancel_flag* cancel) {
         std::size_t slot = victim(false);
         if (slot == nowhere) slot = victim(true);
-        read(slot, w.expert);
+        return read(slot, w.expert, cancel);
     }
 
     /// A slot to be filled anew: a free one, else that of the expert which the policy likes least. `even_wanted`: else the one whose
     /// turn comes last.
     [[nodiscard]] std::size_t victim(bool even_wanted) {
         std::size_t best = nowhere;
-        double best_rank = 0.0;
+        std::pair<double, double> best_rank;
         if (used_ < slots_.size()) return used_++;
         for (std::size_t slot = 0; slot < slots_.size(); ++slot) {
             const auto& s = slots_[slot];
             if (slot == current_ || (s.wanted && !even_wanted)) continue;
-            const double rank = even_wanted ? -static_cast<double>(s.unit) : policy_.rank(s.unit);
+            const auto rank = even_wanted ? std::pair(-static_cast<double>(s.unit), 0.0) : policy_.rank(s.unit);
             if (best == nowhere || rank < best_rank) {
                 best = slot;
                 best_rank = rank;
@@ -202,11 +215,12 @@ private:
         return best;
     }
 
-    void read(std::size_t slot, std::uint32_t expert) {
+    [[nodiscard]] result<void> read(std::size_t slot, std::uint32_t expert, const cancel_flag* cancel) {
         auto& s = slots_[slot];
         // What another lease left unfinished ends first.
         for (std::size_t i = 0; i < layer_->first.size() && s.unit != nowhere; ++i) {
-            if (!job(slot, i).finished()) (void)queue_.wait(job(slot, i), nullptr);
+            if (job(slot, i).finished()) continue;
+            if (auto ok = queue_.wait(job(slot, i), cancel); !job(slot, i).finished()) return ok;
         }
         if (s.unit != nowhere) {
             slot_of_[s.unit] = nowhere;
@@ -225,6 +239,7 @@ private:
             j.memory = memory_.data() + slot * slot_bytes_ + layer_->place[i];
             queue_.submit(j);
         }
+        return {};
     }
 
     /// Moves bytes down to a multiple of block_alignment, where a file has its tensors at odd places.

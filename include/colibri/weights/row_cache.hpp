@@ -43,14 +43,13 @@ public:
             std::size_t n = 0;
             std::size_t used = 0;
             for (; used < rows.size() && n < jobs_.size(); ++used) {
-                if (!has(table, rows[used])) begin(table, rows[used], n++);
+                if (has(table, rows[used])) continue;
+                if (auto ok = begin(table, rows[used], n, cancel); !ok) return ok;
+                ++n;
             }
             result<void> first;
             for (std::size_t i = 0; i < n; ++i) {
                 auto done = queue_.wait(jobs_[i], cancel);
-                if (!jobs_[i].finished()) {  // canceled: nothing may write here any more
-                    queue_.drain();
-                }
                 if (done) keep(table, asked_[i], jobs_[i]);
                 else if (first) first = std::move(done);
             }
@@ -80,8 +79,13 @@ private:
         return held_[row % held_.size()] == name(table, row);
     }
 
-    void begin(const row_table& table, std::uint32_t row, std::size_t i) {
+    [[nodiscard]] result<void> begin(const row_table& table, std::uint32_t row, std::size_t i, const cancel_flag* cancel) {
         auto& job = jobs_[i];
+        // A read that was given up may still be under way.
+        if (begun_[i] && !job.finished()) {
+            if (auto ok = queue_.wait(job, cancel); !job.finished()) return ok;
+        }
+        begun_[i] = true;
         asked_[i] = row;
         job.file = table.part;
         job.offset = table.offset + std::uint64_t{row} * table.row_bytes;
@@ -89,6 +93,7 @@ private:
         job.memory = staging_ + i * room_;
         job.urgent = true;  // before what is read ahead
         queue_.submit(job);
+        return {};
     }
 
     void keep(const row_table& table, std::uint32_t row, const read_job& job) noexcept {
@@ -104,6 +109,7 @@ private:
     std::vector<name_type> held_;
     std::array<read_job, stream_plan::row_reads> jobs_;
     std::array<std::uint32_t, stream_plan::row_reads> asked_{};
+    std::array<bool, stream_plan::row_reads> begun_{};
 };
 
 }  // namespace colibri::weights

@@ -113,7 +113,7 @@ public:
         const std::size_t piece = sizes.piece != 0 ? sizes.piece : piece_size(memory);
         if (auto ok = add_pieces(piece); !ok) return std::move(ok).error();
         add_rows(memory);
-        const std::uint64_t always = small_ + row_memory() + least_caches();
+        const std::uint64_t always = small_ + row_memory() + least_caches() + 2 * read_job::alignment;  // borders
         std::uint64_t ring = 0;
         if (always + large_ > memory) {
             const std::uint64_t least = 2 * widest_room_;

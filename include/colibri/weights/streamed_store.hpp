@@ -60,7 +60,7 @@ public:
             }
         } else if (g.how == access::experts) {
             const auto& layer = plan_.experts[g.expert_layer];
-            caches_[layer.cache]->want(layer, parts);
+            if (auto ok = caches_[layer.cache]->want(layer, parts, cancel_); !ok) return std::move(ok).error();
         }
         return lease(this, group, g.tensors, parts);
     }

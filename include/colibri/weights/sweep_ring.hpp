@@ -39,15 +39,19 @@ public:
     /// Bytes of piece `index`, which stay until `release`. Usually the one behind the last; any other is read afresh.
     /// Errors: those of reading, canceled (then the same piece can be asked for again).
     [[nodiscard]] result<const std::byte*> take(std::size_t index, const cancel_flag* cancel) {
-        if (auto ok = seek(index, cancel); !ok) return std::move(ok).error();
-        fill();
-        entry& e = at(taken_);
-        if (auto ok = queue_.wait(e.job, cancel); !ok) {
+        for (bool again = false;; again = true) {
+            if (auto ok = seek(index, cancel); !ok) return std::move(ok).error();
+            fill();
+            entry& e = at(taken_);
+            auto ok = queue_.wait(e.job, cancel);
+            if (ok) {
+                ++taken_;
+                return aligned(e);
+            }
             e.failed = e.job.finished();  // else it was only the wait that ended
-            return std::move(ok).error();
+            // What went wrong when it was read ahead may be over by now.
+            if (!e.failed || again || taken_ != 0) return std::move(ok).error();
         }
-        ++taken_;
-        return aligned(e);
     }
 
     /// Whether `take(index)` would not wait.
