@@ -5,6 +5,7 @@
 
 #include "colibri/core/concat.hpp"
 #include "repl/display.hpp"
+#include "repl/figures.hpp"
 #include "repl/format.hpp"
 
 namespace colibri::repl {
@@ -12,12 +13,6 @@ namespace {
 
 // A prompt that takes longer than this shows how far it is.
 constexpr std::chrono::milliseconds quiet_time{500};
-
-std::string rate_text(double rate) { return rate > 0.0 ? concat(", ", fixed(rate, 1), " tok/s") : std::string(); }
-
-std::string weights_text(const memory_figures& memory) {
-    return concat(bytes_text(memory.weights), memory.weights_mapped ? " mapped" : " resident");
-}
 
 std::string start_line(const engine& e) {
     return concat(e.title(), " | context ", e.context(), " | ", counted(e.threads(), "thread"), " | seed ", e.seed());
@@ -46,8 +41,9 @@ answer_hooks showing_hooks(output& out, const cancel_flag& cancel, bool show_pro
         };
     }
     hooks.progress = [&out, begin = std::chrono::steady_clock::now()](const progress& p) {
-        if (std::chrono::steady_clock::now() - begin > quiet_time && p.done < p.total) {
-            out.progress(concat("reading: ", p.done, " of ", p.total, " tokens"));
+        const auto taken = std::chrono::steady_clock::now() - begin;
+        if (taken > quiet_time && p.done < p.total) {
+            out.progress(reading_text(p, std::chrono::duration<double>(taken).count()));
         } else {
             out.clear_progress();
         }
@@ -55,28 +51,6 @@ answer_hooks showing_hooks(output& out, const cancel_flag& cancel, bool show_pro
     };
     hooks.cancel = &cancel;
     return hooks;
-}
-
-std::string figures_line(const engine& e) {
-    const auto& f = e.figures();
-    const auto memory = e.memory();
-    return concat(counted(f.generated_tokens, "token"), rate_text(f.generation_rate), " | prompt ", f.prompt_tokens,
-                  f.cached_tokens > 0 ? concat(" (", f.cached_tokens, " known)") : "", rate_text(f.prompt_rate),
-                  " | TTFT ", fixed(f.first_token_seconds, 2), " s | context ", e.used(), " of ", e.context(),
-                  " | weights ", weights_text(memory), ", KV ", bytes_text(memory.kv), ", RSS ",
-                  bytes_text(memory.resident));
-}
-
-std::string figures_text(const engine& e) {
-    const auto& f = e.figures();
-    const auto memory = e.memory();
-    return concat("answer        ", counted(f.generated_tokens, "token"), rate_text(f.generation_rate), ", ",
-                  fixed(f.generation_seconds, 2), " s after the first\n", "prompt        ",
-                  counted(f.prompt_tokens, "token"), ", ", f.cached_tokens, " known before", rate_text(f.prompt_rate),
-                  ", ", fixed(f.prompt_seconds, 2), " s\n", "TTFT          ", fixed(f.first_token_seconds, 2),
-                  " s to the first token\n", "context       ", e.used(), " of ", e.context(), " tokens used\n",
-                  "weights       ", weights_text(memory), "\n", "KV cache      ", bytes_text(memory.kv), "\n",
-                  "activations   ", bytes_text(memory.scratch), "\n", "RSS           ", bytes_text(memory.resident));
 }
 
 void greet(const engine& e, const options& given, output& out, std::string_view behind) {

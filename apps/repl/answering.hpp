@@ -14,12 +14,6 @@ namespace colibri::repl {
 /// Hooks that write pieces to standard output and progress to standard error. `out` and `cancel` outlive them.
 [[nodiscard]] answer_hooks showing_hooks(output& out, const cancel_flag& cancel, bool show_prompt);
 
-/// "12 tokens, 45.3 tok/s | prompt ... | TTFT ... | context ... | weights ..., KV ..., RSS ...".
-[[nodiscard]] std::string figures_line(const engine& e);
-
-/// The same at length, for /stats.
-[[nodiscard]] std::string figures_text(const engine& e);
-
 /// Says at the start what runs: model, context, threads, seed in one line, with `behind` at its end; all about the
 /// model with
 /// --verbose.

@@ -22,6 +22,9 @@ constexpr command_row commands[] = {
      "show how a text is cut into tokens", "Prints each token's id and text, one a line.\n"},
     {command::inspect, "inspect", for_inspect, "inspect MODEL [OPTIONS]", "show what is in a GGUF file",
      "Lists the metadata and the tensors of a GGUF file.\n"},
+    {command::plan, "plan", for_plan, "plan -m MODEL [OPTIONS]", "say what will be held in memory, and how fast it will be",
+     "Tells from the file's header alone what a model takes of memory, what is read from the disk for\n"
+     "each token, the speed that follows, and what would help most. Status 5: it can't run so.\n"},
     {command::bench, "bench", for_bench, "bench MODEL [OPTIONS]", "measure speed beside the machine's limits",
      "Times prompts and decoding, and in the same run what the machine can do at best: how fast it\n"
      "reads memory and how fast it multiplies. Every combination of the lists is measured.\n"},

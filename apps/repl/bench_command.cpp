@@ -11,6 +11,7 @@
 #include "repl/bench_plan.hpp"
 #include "repl/bench_report.hpp"
 #include "repl/commands.hpp"
+#include "repl/machine_figures.hpp"
 #include "repl/source.hpp"
 
 namespace colibri::repl {
@@ -60,8 +61,9 @@ private:
 // Runs a plan. `row` gets each measurement as it is complete; false stops.
 class bench_runner {
 public:
-    bench_runner(model m, const bench_plan& plan, machine_probe probe, output& out, const cancel_flag& cancel)
-        : model_(std::move(m)), plan_(plan), out_(out), cancel_(cancel), probe_(std::move(probe)) {
+    /// `disk`: bytes per second, 0: unknown.
+    bench_runner(model m, const bench_plan& plan, machine_probe probe, double disk, output& out, const cancel_flag& cancel)
+        : model_(std::move(m)), plan_(plan), disk_(disk), out_(out), cancel_(cancel), probe_(std::move(probe)) {
         for (const auto& group : plan.groups) total_ += group.cases.size();
     }
 
@@ -76,7 +78,7 @@ public:
                 bench_row r;
                 r.what = what;
                 r.asked = group.session;
-                r.asked.ubatch = made->options().ubatch;
+                if (r.asked.ubatch == 0) r.asked.ubatch = model_.memory().ubatch;
                 r.threads = made->options().threads;
                 r.threads_batch = made->options().threads_batch;
                 r.time = utc_now();
@@ -103,7 +105,7 @@ private:
         }
         for (unsigned i = 0; i < plan_.repeat; ++i) {
             show(r, concat(i + 1, " of ", plan_.repeat));
-            auto seconds = run_benchmark(s, r.what, &cancel_);
+            auto seconds = run_benchmark(s, r.what, &cancel_, &r.bytes_read);
             if (!seconds) return std::move(seconds).error();
             r.seconds.push_back(*seconds);
         }
@@ -122,7 +124,8 @@ private:
         r.one = probe_.limits(r.threads);
         r.several = probe_.limits(r.threads_batch);
         r.probed_bytes = probe_.bytes();
-        r.least = least_work(s, r.what, r.one, r.several);
+        if (model_.weights().how() == weights::holding::streamed) r.disk = disk_;
+        r.least = least_work(s, r.what, r.one, r.several, r.disk);
         return {};
     }
 
@@ -139,6 +142,7 @@ private:
 
     model model_;
     const bench_plan& plan_;
+    double disk_;
     output& out_;
     const cancel_flag& cancel_;
     machine_probe probe_;
@@ -210,7 +214,8 @@ exit_code bench_command(const arguments& args, output& out) {
     const std::string format = given.format.value_or("md");
     bench_report report(format, subject_of(*source), *plan);
     out.print(report.head());
-    bench_runner runner(*source, *plan, *std::move(probe), out, cancel);
+    const double disk = kept_figures(source->path(), 0, threads_of(given)).speed.disk;
+    bench_runner runner(*source, *plan, *std::move(probe), disk, out, cancel);
     const auto done = runner.run([&](const bench_row& row) { return out.print(report.row(row)); });
     out.clear_progress();
     out.print(report.tail());

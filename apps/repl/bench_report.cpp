@@ -13,6 +13,7 @@
 #include "colibri/simd/targets.hpp"
 #include "colibri/text/utf8.hpp"
 #include "colibri/version.hpp"
+#include "repl/figures.hpp"
 #include "repl/format.hpp"
 
 namespace colibri::repl {
@@ -77,7 +78,7 @@ json as_json(const bench_subject& subject, const bench_row& r, bool samples) {
              {"n_threads", r.threads},
              {"type_k", name(r.asked.cache_k)},
              {"type_v", name(r.asked.cache_v)},
-             {"use_mmap", subject.mapped},
+             {"use_mmap", subject.how == "mapped"},
              {"n_prompt", r.what.prompt},
              {"n_gen", r.what.generate},
              {"n_depth", r.what.depth},
@@ -94,11 +95,16 @@ json as_json(const bench_subject& subject, const bench_row& r, bool samples) {
     out["simd"] = subject.simd;
     out["n_threads_batch"] = r.threads_batch;
     out["n_sequences"] = r.asked.sequences;
+    out["weights"] = subject.how;
     out["median_ts"] = r.median_rate();
     out["p10_ts"] = quantile(rates, 0.1);
     out["p90_ts"] = quantile(rates, 0.9);
     out["limit_ts"] = r.limit_rate();
     out["fraction_of_limit"] = r.fraction_of_limit();
+    // What is mapped is read by the kernel, which doesn't say.
+    const double evaluated = r.tokens() * static_cast<double>(r.seconds.size());
+    out["bytes_read_per_token"] = subject.how == "mapped" ? json(nullptr) : json(static_cast<double>(r.bytes_read) / evaluated);
+    out["limit_disk_bandwidth"] = r.disk > 0.0 ? json(r.disk) : json(nullptr);
     out["bytes_per_second"] = r.least.bytes / middle;
     out["madds_per_second"] = (r.least.integer_madds + r.least.float_madds) / middle;
     out["bytes_per_run"] = r.least.bytes;
@@ -146,7 +152,10 @@ bench_subject subject_of(const model& m) {
     out.parameters = sum.parameters;
     out.cpu = cpu_name();
     out.simd = simd::target_name();
-    out.mapped = m.weights().memory().resident == 0;
+    const auto held = m.weights().memory();
+    out.how = weights::name(m.weights().how());
+    out.how_text = weights_text({held.mapped + held.resident + held.cache, weights::name(m.weights().how()), held.buffers, held.cache,
+                                 held.swept, 0, 0, 0, 0});
     return out;
 }
 
@@ -222,8 +231,13 @@ std::string bench_report::tail() const {
     if (format_ == "json") return rows_.empty() ? "]\n" : "\n]\n";
     if (format_ != "md" || rows_.empty()) return {};
     std::string out = concat("\n", subject_.cpu.empty() ? "" : concat(subject_.cpu, ", "), subject_.simd, ", colibri ",
-                             version_string, "; ", bytes_text(subject_.bytes), " of weights, ", subject_.mapped ? "mapped" : "in memory", ". Measured limits:\n");
+                             version_string, "; ", bytes_text(subject_.bytes), " of weights, ", subject_.how_text, ". Measured limits:\n");
     for (const auto& line : limits()) out += concat("- ", line, "\n");
+    if (subject_.how == "streamed") {
+        const auto& last = rows_.back();
+        out += last.disk > 0.0 ? concat("- disk: ", fixed(last.disk / 1e9, 2), " GB/s, as `colibri plan --probe` kept it\n")
+                               : "- disk: unknown, so the limit is that of memory alone; `colibri plan --probe` measures it\n";
+    }
     const auto found = knees();
     for (const auto& line : found) out += concat(&line == &found.front() ? "\n- " : "- ", line, "\n");
     return out;

@@ -19,6 +19,8 @@ struct bench_row {
     work least;                       ///< by the limits below
     machine_limits one, several;      ///< with `threads` and with `threads_batch`
     double probed_bytes = 0.0;        ///< size of the buffer that the bandwidth was measured over
+    double disk = 0.0;                ///< bytes per second of the disk that count in the limit; 0: it doesn't
+    std::uint64_t bytes_read = 0;     ///< from files, in all repetitions together
     std::string time;                 ///< when it began, UTC: "2026-11-30T12:54:28Z"
 
     /// Tokens that one repetition evaluates.
@@ -40,7 +42,8 @@ struct bench_subject {
     std::uint64_t parameters = 0;
     std::string cpu;
     std::string simd;
-    bool mapped = true;
+    std::string how;         ///< "mapped", "resident", "streamed"
+    std::string how_text;    ///< the same with sizes
 };
 
 [[nodiscard]] bench_subject subject_of(const model& m);

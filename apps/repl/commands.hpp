@@ -11,6 +11,7 @@ namespace colibri::repl {
 [[nodiscard]] exit_code run_command(const arguments& args, output& out);
 [[nodiscard]] exit_code tokenize_command(const arguments& args, output& out);
 [[nodiscard]] exit_code inspect_command(const arguments& args, output& out);
+[[nodiscard]] exit_code plan_command(const arguments& args, output& out);
 [[nodiscard]] exit_code bench_command(const arguments& args, output& out);
 [[nodiscard]] exit_code version_command(output& out);
 

@@ -11,6 +11,7 @@
 #include "colibri/simd/targets.hpp"
 #include "repl/files.hpp"
 #include "repl/format.hpp"
+#include "repl/machine_figures.hpp"
 #include "repl/source.hpp"
 
 namespace colibri::repl {
@@ -66,6 +67,7 @@ struct engine::state {
     explicit state(model m) : source(std::move(m)) {}
 
     model source;
+    machine_speed machine;                     // what was kept of it
     std::optional<chat> talk;                  // with a template, or the plain form
     std::optional<session> plain;              // without
     std::optional<sampling::sampler> sampler;  // of `plain`
@@ -187,11 +189,66 @@ struct engine::state {
     [[nodiscard]] result<answer> reply(const std::string& text, const answer_hooks& hooks) {
         auto all = messages;
         all.push_back({"user", text});
-        auto said = talk ? continue_chat(all, hooks) : continue_text(joined(all), hooks);
+        // Statistics of the weights before the prompt, and behind it.
+        const auto begin = source.weights().statistics();
+        auto middle = begin;
+        auto watching = hooks;
+        watching.progress = [&](const progress& p) {
+            if (p.done == p.total) middle = source.weights().statistics();
+            return !hooks.progress || hooks.progress(p);
+        };
+        auto said = talk ? continue_chat(all, watching) : continue_text(joined(all), watching);
+        if (talk) talk->set_progress({});  // it refers to this call
         const auto& s = cache().statistics();
-        figures = {s.prompt_tokens,       s.cached_tokens,      s.generated_tokens, s.prompt_seconds,
-                   s.first_token_seconds, s.generation_seconds, s.prompt_rate(),    s.generation_rate()};
+        figures = {};
+        figures.prompt_tokens = s.prompt_tokens;
+        figures.cached_tokens = s.cached_tokens;
+        figures.generated_tokens = s.generated_tokens;
+        figures.prompt_seconds = s.prompt_seconds;
+        figures.first_token_seconds = s.first_token_seconds;
+        figures.generation_seconds = s.generation_seconds;
+        figures.prompt_rate = s.prompt_rate();
+        figures.generation_rate = s.generation_rate();
+        add_reads(begin, middle);
+        add_predictions();
         return said;
+    }
+
+    // What the last answer read, as far as the store knows: what is mapped is read by the kernel.
+    void add_reads(const weights::store_statistics& begin, const weights::store_statistics& middle) {
+        const auto how = source.weights().how();
+        if (how == weights::holding::mapped) return;
+        const auto end = source.weights().statistics();
+        figures.wait_seconds = end.wait_seconds - begin.wait_seconds;
+        if (how == weights::holding::resident) {
+            figures.bytes_per_token = 0.0;
+            return;
+        }
+        if (end.sweeps > middle.sweeps) {
+            figures.bytes_per_token =
+                static_cast<double>(end.bytes_read - middle.bytes_read) / static_cast<double>(end.sweeps - middle.sweeps);
+        }
+        if (source.params().experts == 0) return;
+        figures.expert_hits = end.expert_hits - begin.expert_hits;
+        figures.expert_misses = end.expert_misses - begin.expert_misses;
+    }
+
+    void add_predictions() {
+        const auto& use = cache().options();
+        session_options sizes;
+        sizes.cache_k = use.cache_k;
+        sizes.cache_v = use.cache_v;
+        const speed_predictor predictor(source, source.memory(), sizes, machine);
+        const auto past = cache().used() - std::min(cache().used(), figures.generated_tokens / 2 + 1);
+        const auto answer_speed = predictor.decode(past);
+        figures.limit_rate = answer_speed.limit;
+        figures.predicted_rate = answer_speed.expected;
+        figures.predicted_bytes_per_token = answer_speed.bytes_read;
+        const auto fresh = figures.prompt_tokens - std::min(figures.prompt_tokens, figures.cached_tokens);
+        if (fresh != 0) {
+            figures.predicted_prompt_rate =
+                speed_predictor::speed_of(predictor.prompt_cost(fresh, figures.cached_tokens, use.ubatch)).expected;
+        }
     }
 
     // Without a template a conversation is its messages, one below the other.
@@ -222,6 +279,10 @@ result<engine> engine::open(const options& given, engine_use use, progress_fn lo
                      "--special needs --raw: what is said in a chat never becomes a control token"};
     }
     if (auto ok = plain ? s->open_plain(given) : s->open_chat(given); !ok) return std::move(ok).error();
+    const auto& m = s->source;
+    const auto& sizes = s->cache().options();
+    const auto bytes = roofline(m, sizes.cache_k, sizes.cache_v, {1.0, 1.0, 1.0}).bytes_per_token();
+    s->machine = kept_figures(m.path(), static_cast<std::uint64_t>(bytes), {sizes.threads, sizes.threads_batch, sizes.processors}).speed;
     return engine(std::move(s));
 }
 
@@ -303,8 +364,11 @@ const answer_figures& engine::figures() const { return state_->figures; }
 
 memory_figures engine::memory() const {
     const auto m = state_->cache().memory();
-    return {m.weights_mapped + m.weights_resident, m.weights_mapped != 0, m.kv, m.scratch,
-            read_process_memory().resident};
+    const auto& store = state_->source.weights();
+    const auto held = store.memory();
+    const auto process = read_process_memory();
+    return {held.mapped + held.resident + held.cache, weights::name(store.how()), held.buffers, held.cache, held.swept,
+            m.kv, m.scratch, process.resident, process.peak};
 }
 
 }  // namespace colibri::repl

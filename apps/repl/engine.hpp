@@ -34,15 +34,29 @@ struct answer_figures {
     double generation_seconds = 0.0;
     double prompt_rate = 0.0;      ///< evaluated tokens per second, 0 if none were
     double generation_rate = 0.0;  ///< tokens per second after the first
+
+    // From here on nothing stands for unknown.
+    std::optional<double> bytes_per_token;       ///< read from the disk for a token after the first
+    std::optional<double> wait_seconds;          ///< that the disk was waited for
+    std::optional<std::uint64_t> expert_hits;    ///< experts asked for and found in memory
+    std::optional<std::uint64_t> expert_misses;  ///< and those that had to be read
+    std::optional<double> limit_rate;            ///< what the machine's figures allow, in tokens per second after the first
+    std::optional<double> predicted_rate;
+    std::optional<double> predicted_prompt_rate;
+    double predicted_bytes_per_token = 0.0;
 };
 
 /// Bytes held.
 struct memory_figures {
-    std::uint64_t weights = 0;
-    bool weights_mapped = false;  ///< the weights are mapped, so the kernel decides how much of them stays in memory
+    std::uint64_t weights = 0;    ///< in memory, or mapped
+    std::string_view how;         ///< "mapped" (the kernel decides how much of them stays in memory), "resident", "streamed"
+    std::uint64_t buffers = 0;    ///< of reads
+    std::uint64_t cache = 0;      ///< of experts
+    std::uint64_t swept = 0;      ///< read from the disk for each token, experts aside
     std::uint64_t kv = 0;
     std::uint64_t scratch = 0;
     std::uint64_t resident = 0;  ///< of the whole process (RSS)
+    std::uint64_t peak = 0;      ///< the most that was ever resident
 };
 
 struct answer {

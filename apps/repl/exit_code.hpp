@@ -9,6 +9,7 @@ enum class exit_code : int {
     model = 2,          ///< the model can't be loaded or run
     context = 3,        ///< the prompt or the answer doesn't fit the context
     io = 4,             ///< reading input or writing output failed
+    cannot_run = 5,     ///< plan: the model can't run so
     interrupted = 130,  ///< Ctrl-C
 };
 

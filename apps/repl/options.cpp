@@ -15,7 +15,9 @@ using o = options;
 
 constexpr unsigned both = for_chat | for_run;
 constexpr unsigned with_engine = both | for_bench;
-constexpr unsigned with_model = with_engine | for_tokenize | for_inspect;
+constexpr unsigned with_plan = with_engine | for_plan;
+constexpr unsigned sized = both | for_plan;
+constexpr unsigned with_model = with_plan | for_tokenize | for_inspect;
 constexpr unsigned prompted = both | for_tokenize;
 constexpr std::int64_t many = 0xffffffff;  // counts of tokens are 32 bits wide
 constexpr std::string_view cache_types = "f32 f16 bf16 q8_0 q4_0";
@@ -100,37 +102,40 @@ constexpr option_row settable(option_row row) {
 
 constexpr option_row table[] = {
     text_row("model", "m", "FILE", with_model, &o::model, "the GGUF model (of a split one, any part)", "", "FILE"),
-    number_row("ctx-size", "c", &o::context, 0, many, "tokens of context; 0: the default",
-               "the model's own, at most 8192, less where memory is short"),
-    or_auto(number_row("threads", "t", &o::threads, 0, most_threads, "threads that compute an answer; 0: auto",
-                       "auto: the physical cores that may be used, of two kinds the faster")),
-    or_auto(number_row("threads-batch", "tb", &o::threads_batch, 0, most_threads,
-                       "threads that compute a prompt; 0: auto", "as -t if that is given, else all physical cores")),
+    for_commands(sized, number_row("ctx-size", "c", &o::context, 0, many, "tokens of context; 0: the default",
+                                   "the model's own, at most 8192, less where memory is short")),
+    for_commands(sized, or_auto(number_row("threads", "t", &o::threads, 0, most_threads,
+                                           "threads that compute an answer; 0: auto",
+                                           "auto: the physical cores that may be used, of two kinds the faster"))),
+    for_commands(sized, or_auto(number_row("threads-batch", "tb", &o::threads_batch, 0, most_threads,
+                                           "threads that compute a prompt; 0: auto",
+                                           "as -t if that is given, else all physical cores"))),
     list_row("threads", "t", &o::thread_list, 0, most_threads,
              "threads, as all lists here: 1,2,4 or 1-8 or 1-8+2 or 1-16*2; several make a sweep", "auto", "auto"),
     list_row("threads-batch", "tb", &o::thread_batch_list, 0, most_threads, "threads for prompts", "as -t", "auto"),
-    for_commands(with_engine, number_row("batch-size", "b", &o::batch, 1, many,
-                                         "most tokens of a prompt handed over at once", "2048")),
-    number_row("ubatch-size", "ub", &o::ubatch, 1, many,
-               "most tokens of a prompt evaluated in one pass over the weights", "512"),
+    for_commands(with_plan, number_row("batch-size", "b", &o::batch, 1, many,
+                                       "most tokens of a prompt handed over at once", "2048")),
+    for_commands(sized, number_row("ubatch-size", "ub", &o::ubatch, 1, many,
+                                   "most tokens of a prompt evaluated in one pass over the weights",
+                                   "512, or what the memory has room for when streaming")),
     list_row("ubatch-size", "ub", &o::ubatch_list, 1, many,
              "most tokens of a prompt evaluated in one pass over the weights", "512"),
-    text_row("cache-type-k", "ctk", "TYPE", both, &o::cache_k, "format of cached keys", "f16", cache_types),
-    text_row("cache-type-v", "ctv", "TYPE", both, &o::cache_v, "format of cached values", "f16", cache_types),
+    text_row("cache-type-k", "ctk", "TYPE", sized, &o::cache_k, "format of cached keys", "f16", cache_types),
+    text_row("cache-type-v", "ctv", "TYPE", sized, &o::cache_v, "format of cached values", "f16", cache_types),
     list_row("cache-type-k", "ctk", &o::cache_k_list, 0, -1, "formats of cached keys", "f16", cache_types),
     list_row("cache-type-v", "ctv", &o::cache_v_list, 0, -1, "formats of cached values", "f16", cache_types),
-    text_row("simd", "", "NAME", with_engine, &o::simd, "instruction set to compute with, as COLIBRI_SIMD",
+    text_row("simd", "", "NAME", with_plan, &o::simd, "instruction set to compute with, as COLIBRI_SIMD",
              "the best of this CPU", "avx512vnni avx512 avx2vnni avx2 sse4 baseline neondot neon"),
-    text_row("weights", "", "HOW", with_engine, &o::weights,
+    text_row("weights", "", "HOW", with_plan, &o::weights,
              "mapped: in the page cache, starts at once; resident: in memory of its own, fastest; streamed: a part held, the rest "
              "read ahead of its use; auto: resident if it fits, else streamed",
              "auto", "auto mapped resident streamed"),
-    text_row("memory", "", "SIZE", with_engine, &o::memory,
+    text_row("memory", "", "SIZE", with_plan, &o::memory,
              "memory that the program may take in all, such as 12G or 1500M; auto: what is free, less a margin", "auto"),
     text_row("record-heat", "", "FILE", with_engine, &o::record_heat,
              "mixtures of experts: write down which experts each step needs"),
-    switch_row("mmap", with_engine, &o::mmap, "the same as --weights mapped"),
-    switch_row("no-mmap", with_engine, &o::mmap, "the same as --weights resident", "", false),
+    switch_row("mmap", with_plan, &o::mmap, "the same as --weights mapped"),
+    switch_row("no-mmap", with_plan, &o::mmap, "the same as --weights resident", "", false),
     switch_row("mlock", with_engine, &o::mlock, "keep the weights from being swapped out or dropped; refused where memory is too small for them", "off"),
     switch_row("no-mlock", with_engine, &o::mlock, "let the system decide what stays in memory", "", false),
 
@@ -198,7 +203,13 @@ constexpr option_row table[] = {
     switch_row("no-warmup", for_bench, &o::no_warmup, "don't run each once before it is timed"),
     text_row("output", "o", "FORMAT", for_bench, &o::format, "form of the results", "md", "md csv json jsonl"),
 
-    switch_row("json", for_run | for_tokenize | for_inspect, &o::json, "print JSON"),
+    switch_row("probe", for_plan, &o::probe, "measure memory and the model's disk, in less than 5 seconds, and keep the figures"),
+    text_row("disk-bandwidth", "", "SIZE/s", for_plan, &o::disk_bandwidth, "what the disk reads, such as 900M/s",
+             "as measured here before"),
+    text_row("memory-bandwidth", "", "SIZE/s", for_plan, &o::memory_bandwidth, "what the processors read from memory",
+             "as measured here before"),
+
+    switch_row("json", for_run | for_tokenize | for_inspect | for_plan, &o::json, "print JSON"),
     text_row("color", "", "WHEN", with_model, &o::color,
              "colors: auto (only in a terminal, unless NO_COLOR is set), always, never", "auto", "auto always never"),
     settable(switch_row("verbose", both, &o::verbose, "say more on standard error; statistics also outside a terminal",
@@ -211,7 +222,7 @@ struct group_heading {
 };
 constexpr group_heading headings[] = {{"model", "Model"},   {"prompt", "Prompt"}, {"predict", "Answer"},
                                       {"seed", "Sampling"}, {"ids", "Tokens"},    {"no-tensors", "Metadata"},
-                                      {"prompt-tokens", "Measurement"}, {"json", "Output"}};
+                                      {"prompt-tokens", "Measurement"}, {"probe", "Machine"}, {"json", "Output"}};
 
 error refused(std::string message) { return error{errc::invalid_argument, std::move(message)}; }
 

@@ -48,10 +48,13 @@ struct options {
     std::optional<std::int64_t> repeat;
     std::optional<std::string> format;
     bool no_warmup = false;
+    // plan
+    bool probe = false;
+    std::optional<std::string> disk_bandwidth, memory_bandwidth;
 };
 
 /// Commands of the program, as bits of option_row::commands.
-enum command_bits : unsigned { for_chat = 1, for_run = 2, for_tokenize = 4, for_inspect = 8, for_bench = 16 };
+enum command_bits : unsigned { for_chat = 1, for_run = 2, for_tokenize = 4, for_inspect = 8, for_bench = 16, for_plan = 32 };
 
 /// A setting of options::sampling; its name, range and meaning are the library's.
 struct sampling_target {};

@@ -10,6 +10,7 @@
 #include "colibri/core/escape.hpp"
 #include "repl/answering.hpp"
 #include "repl/display.hpp"
+#include "repl/figures.hpp"
 #include "repl/line_editor.hpp"
 #include "repl/line_source.hpp"
 

@@ -5,6 +5,7 @@
 #include "colibri/text/utf8.hpp"
 #include "repl/answering.hpp"
 #include "repl/commands.hpp"
+#include "repl/figures.hpp"
 #include "repl/json_value.hpp"
 #include "repl/prompt_input.hpp"
 
@@ -12,6 +13,11 @@ namespace colibri::repl {
 namespace {
 
 using json = nlohmann::ordered_json;
+
+template <class Number>
+json or_null(const std::optional<Number>& number) {
+    return number ? json(*number) : json(nullptr);
+}
 
 std::string as_json(const engine& e, const answer& said) {
     const auto& f = e.figures();
@@ -23,8 +29,20 @@ std::string as_json(const engine& e, const answer& said) {
                       {"generation_seconds", f.generation_seconds},
                       {"prompt_tokens_per_second", f.prompt_rate},
                       {"generated_tokens_per_second", f.generation_rate}};
+    out["tokens_per_second"] = f.generation_rate > 0.0 ? json(f.generation_rate) : json(nullptr);
+    out["predicted_tokens_per_second"] = or_null(f.predicted_rate);
+    out["limit_tokens_per_second"] = or_null(f.limit_rate);
+    out["bytes_read_per_token"] = or_null(f.bytes_per_token);
+    out["disk_wait_seconds"] = or_null(f.wait_seconds);
+    out["expert_hits"] = or_null(f.expert_hits);
+    out["expert_misses"] = or_null(f.expert_misses);
+    out["peak_rss"] = memory.peak;
     out["memory"] = {{"weights", memory.weights},
-                     {"weights_mapped", memory.weights_mapped},
+                     {"weights_mapped", memory.how == "mapped"},
+                     {"weights_held", memory.how},
+                     {"buffers", memory.buffers},
+                     {"expert_cache", memory.cache},
+                     {"read_per_sweep", memory.swept},
                      {"kv", memory.kv},
                      {"activations", memory.scratch},
                      {"rss", memory.resident}};

@@ -34,6 +34,7 @@ TEST_CASE("arguments: commands, and a model alone") {
     CHECK(parsed({"--help"}).which == command::help);
     CHECK(parsed({"help", "run"}).names == names{"run"});
     CHECK(parsed({"run", "-m", "x", "file"}).which == command::run);
+    CHECK(parsed({"plan", "-m", "x", "--probe"}).given.probe);
     CHECK(parsed({"model.gguf"}).which == command::chat);
     CHECK(parsed({"model.gguf", "-n", "5"}).names == names{"model.gguf"});
     CHECK(parsed({"-m", "model.gguf"}).given.model == "model.gguf");

@@ -43,6 +43,7 @@ def test_json_has_the_common_fields(f):
         check((row["n_threads"], row["type_k"], row["type_v"], row["n_batch"], row["n_ubatch"]), (1, "f16", "f16", 2048, 512))
         check(row["model_filename"], f.model())
         check(row["model_size"], 410880)
+        check((row["weights"], row["bytes_read_per_token"], row["limit_disk_bandwidth"]), ("resident", 0, None))
         check(len(row["samples_ns"]), 2)
         check(len(row["samples_ts"]), 2)
         tokens = row["n_prompt"] + row["n_gen"]
@@ -51,6 +52,16 @@ def test_json_has_the_common_fields(f):
         assert min(row["samples_ts"]) <= row["median_ts"] <= max(row["samples_ts"]), row
         assert abs(row["fraction_of_limit"] - row["median_ts"] / row["limit_ts"]) < 1e-9, row
         time.strptime(row["test_time"], "%Y-%m-%dT%H:%M:%SZ")
+
+
+def test_streamed_weights(f):
+    made = rows(f, "--weights", "streamed")
+    check([(row["weights"], row["use_mmap"]) for row in made], [("streamed", False)] * 2)
+    assert all(row["bytes_read_per_token"] >= 0 for row in made), made
+    text = bench(f, *QUICK, "--weights", "streamed").stdout
+    assert b"read per token, streamed" in text and b"disk: unknown" in text, text
+    mapped = rows(f, "--mmap")
+    check([(row["weights"], row["bytes_read_per_token"]) for row in mapped], [("mapped", None)] * 2)
 
 
 def test_other_forms_say_the_same(f):

@@ -228,7 +228,7 @@ def test_statistics(f):
     do(t, "Hello again")
     assert any(" known" in line for line in t.screen.lines()), "the second prompt was evaluated from its start"
     said = do(t, "/stats")
-    for word in ("answer", "prompt", "TTFT", "context", "weights", "KV cache", "RSS"):
+    for word in ("answer", "prompt", "TTFT", "predicted", "context", "weights", "KV cache", "RSS"):
         assert word in said, said
     do(t, "/set verbose off")
     before = "\n".join(t.screen.lines()).count("tok/s")

@@ -57,6 +57,45 @@ def test_the_statistics_say_where_the_weights_are(f):
         assert done.returncode == 0 and f"B {held}, KV".encode() in done.stderr, (options, done)
         said = json.loads(run(f, "-p", "Hello", "-n", "4", "--json", *options).stdout)
         assert said["memory"]["weights_mapped"] == (held == "mapped"), (options, said)
+        check(said["memory"]["weights_held"], held)
+
+
+# Small enough that most weights of the tiny model are read for each token.
+STREAMED = ("--weights", "streamed", "--memory")
+
+
+def smallest_budget(f, model):
+    """The least memory that a model can be streamed with, as an option."""
+    said = f.run("plan", "-m", model, "--weights", "streamed", "--memory", "1M", "--json")
+    check(said.returncode, 5)
+    return f"{json.loads(said.stdout)['smallest_budget'] >> 20}M"
+
+
+def test_figures_of_an_answer(f):
+    names = ("predicted_tokens_per_second", "limit_tokens_per_second", "expert_hits", "expert_misses")
+    for held, read in (("resident", 0), ("mapped", None)):
+        said = json.loads(run(f, "-p", "Hello", "--ignore-eos", "--json", "--weights", held).stdout)
+        check((held, said["bytes_read_per_token"], said["disk_wait_seconds"]), (held, read, read))
+        check([said[name] for name in names], [None] * 4)  # nothing was ever measured here
+        assert said["tokens_per_second"] > 0 and said["peak_rss"] >= said["memory"]["rss"] > 0, said
+    once = json.loads(run(f, "-p", "Hello", "-n", "1", "--json").stdout)
+    check(once["tokens_per_second"], None)
+
+
+def test_figures_of_a_streamed_answer(f):
+    for name, experts in (("llama", False), ("mixtral", True)):
+        model = f.model(name)
+        options = ("-m", model, "-p", "Hello", "--raw", "--ignore-eos", *GREEDY, *STREAMED, smallest_budget(f, model))
+        said = json.loads(f.run("run", *options, "--json").stdout)
+        check(said["memory"]["weights_held"], "streamed")
+        assert said["bytes_read_per_token"] >= 0 and said["disk_wait_seconds"] >= 0, said
+        check(said["expert_hits"] is not None, experts)
+        if experts:
+            assert said["expert_hits"] + said["expert_misses"] > 0 and said["memory"]["expert_cache"] > 0, said
+        told = f.run("run", *options, "--verbose").stderr.decode()
+        assert "streamed, KV" in told and "waited" in told and ("of experts found" in told) == experts, told
+        told = f.run("chat", *options[:2], *options[4:], stdin=b"Hello\n/stats\n").stderr.decode()
+        assert "predicted     unknown" in told and "disk  " in told and ("experts  " in told) == experts, told
 
 
 def test_contradicting_ways_to_hold_weights_are_refused(f):
@@ -504,6 +543,8 @@ def test_bash_completion(f):
     check(offered("colibri", "completion", ""), ["bash", "zsh", "fish"])
     assert "--json" not in offered("colibri", "chat", "--js")
     assert "--json" in offered("colibri", "inspect", "--js")
+    check(offered("colibri", "plan", "--pro"), ["--probe"])
+    assert "plan" in offered("colibri", "pl")
 
 
 def test_other_shells_accept_their_scripts(f):

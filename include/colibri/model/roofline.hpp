@@ -23,12 +23,14 @@ struct work {
     double integer_madds = 0.0;   ///< multiply-adds with quantised weights
     double float_madds = 0.0;     ///< multiply-adds with float weights and of attention
     double seconds = 0.0;         ///< the least time, sweep by sweep: reading or computing, whichever takes longer
+    double cache_bytes = 0.0;     ///< of `bytes`, those of the KV cache
 
     work& operator+=(const work& other) noexcept {
         bytes += other.bytes;
         integer_madds += other.integer_madds;
         float_madds += other.float_madds;
         seconds += other.seconds;
+        cache_bytes += other.cache_bytes;
         return *this;
     }
 };
@@ -69,9 +71,10 @@ public:
             double seen = 0.0;  // positions that the tokens of a sequence attend to
             for (std::uint32_t t = 0; t < tokens; ++t) seen += std::min(window, static_cast<double>(past) + t + 1);
             const double held = std::min(static_cast<double>(past) + tokens, window + tokens - 1);
-            w.bytes += held * sequences * head_rows_;
+            w.cache_bytes += held * sequences * head_rows_;
             w.float_madds += seen * sequences * head_madds_;
         }
+        w.bytes += w.cache_bytes;
         const double reading = w.bytes / machine_.bandwidth;
         w.seconds = std::max(reading, w.integer_madds / machine_.integer_peak + w.float_madds / machine_.float_peak);
         return w;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "colibri/core/cancel.hpp"
+#include "colibri/model/prediction.hpp"
 #include "colibri/model/roofline.hpp"
 #include "colibri/session/session.hpp"
 
@@ -35,9 +36,11 @@ namespace detail {
 
 }  // namespace detail
 
-/// Runs one case once and returns the seconds it took. `cancel` is asked before each ubatch and each token.
+/// Runs one case once and returns the seconds it took. `cancel` is asked before each ubatch and each token. What the timed part read
+/// from files is added to `bytes_read`, if given.
 /// Errors: those of session::prompt and advance; canceled.
-[[nodiscard]] inline result<double> run_benchmark(session& s, const benchmark_case& what, const cancel_flag* cancel = nullptr) {
+[[nodiscard]] inline result<double> run_benchmark(session& s, const benchmark_case& what, const cancel_flag* cancel = nullptr,
+                                                  std::uint64_t* bytes_read = nullptr) {
     const std::uint32_t vocabulary = s.source().params().vocabulary;
     const std::uint32_t sequences = s.options().sequences;
     std::vector<std::vector<text::token_id>> texts(sequences);
@@ -50,6 +53,7 @@ namespace detail {
         else if (auto ok = s.prompt(front(i, what.depth), i, {}, cancel); !ok) return std::move(ok).error();
     }
     std::vector<session::next_token> next(sequences);
+    const std::uint64_t read_before = s.source().weights().statistics().bytes_read;
     const auto start = session::clock::now();
     for (std::uint32_t i = 0; i < sequences && what.prompt != 0; ++i) {
         if (auto ok = s.prompt(front(i, what.depth + what.prompt), i, {}, cancel); !ok) return std::move(ok).error();
@@ -61,18 +65,30 @@ namespace detail {
         }
         if (auto ok = s.advance(next); !ok) return std::move(ok).error();
     }
-    return std::chrono::duration<double>(session::clock::now() - start).count();
+    const double seconds = std::chrono::duration<double>(session::clock::now() - start).count();
+    if (bytes_read != nullptr) *bytes_read += s.source().weights().statistics().bytes_read - read_before;
+    return seconds;
 }
 
-/// The least that the same case takes by the machine's limits, of its threads for one token and for several.
+/// The least that the same case takes by the machine's limits, of its threads for one token and for several, and, where weights
+/// are streamed, of its disk: bytes per second, 0 where that isn't known and so isn't a limit.
 [[nodiscard]] inline work least_work(const session& s, const benchmark_case& what, const machine_limits& one,
-                                     const machine_limits& several) {
+                                     const machine_limits& several, double disk = 0.0) {
     const auto& o = s.options();
     const roofline prompts(s.source(), o.cache_k, o.cache_v, several);
     const roofline tokens(s.source(), o.cache_k, o.cache_v, o.sequences == 1 ? one : several);
     work sum;
     for (std::uint32_t i = 0; i < o.sequences && what.prompt != 0; ++i) sum += prompts.prompt(what.prompt, what.depth, o.ubatch);
     sum += tokens.decode(what.generate, what.depth + what.prompt, o.sequences);
+    if (disk > 0.0 && s.source().memory().how == weights::holding::streamed) {
+        session_options use;
+        use.cache_k = o.cache_k;
+        use.cache_v = o.cache_v;
+        const speed_predictor predictor(s.source(), s.source().memory(), use, {one, several, disk});
+        auto cost = predictor.decode_cost(what.generate, what.depth + what.prompt, o.sequences);
+        for (std::uint32_t i = 0; i < o.sequences && what.prompt != 0; ++i) cost += predictor.prompt_cost(what.prompt, what.depth, o.ubatch);
+        sum.seconds = cost.limit;
+    }
     return sum;
 }
 
