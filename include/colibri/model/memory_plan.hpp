@@ -157,8 +157,8 @@ private:
         const std::uint64_t usable = out_.budget - std::min(out_.budget, out_.reserve + out_.process);
         std::uint32_t ubatch = use_.ubatch;
         if (ubatch == 0) {
-            // More tokens in a sweep, fewer sweeps over what isn't held, but less that is held: a 24th of the memory.
-            const std::uint64_t share = usable / 24;
+            // More tokens in a sweep, fewer sweeps over what isn't held, but less that is held: a 32nd of the memory.
+            const std::uint64_t share = usable / 32;
             const std::uint64_t most = share > fixed_ ? (share - fixed_) / per_token_ : 0;
             ubatch = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(most / 16 * 16, 16, use_.batch));
         }
@@ -199,7 +199,7 @@ private:
 
 }  // namespace detail
 
-/// Spends a budget. Resident where everything fits; else streamed, with the largest ubatch that a 24th of the memory has room for. A
+/// Spends a budget. Resident where everything fits; else streamed, with the largest ubatch that a 32nd of the memory has room for. A
 /// context that isn't given is the model's own, at most 8192 tokens, halved until the cache takes at most a quarter of the memory
 /// (half, where weights are mapped). `groups`: what the model asks its store for.
 /// Errors: out_of_memory (a budget that can't work, with the smallest that would), those of shapes with the tensor's name.

@@ -137,9 +137,9 @@ private:
     [[nodiscard]] static std::size_t piece_size(std::uint64_t memory) noexcept {
         return static_cast<std::size_t>(std::clamp<std::uint64_t>(memory / 128, least_piece, most_piece));
     }
-    /// Reads go on while a layer computes: a 24th of the memory, at least 3 pieces.
+    /// Reads go on while a layer computes: a 32nd of the memory, at least 3 pieces.
     [[nodiscard]] std::uint64_t ring_size(std::uint64_t memory) const noexcept {
-        return std::max<std::uint64_t>(3 * widest_room_, std::min<std::uint64_t>(memory / 24, most_ring));
+        return std::max<std::uint64_t>(3 * widest_room_, std::min<std::uint64_t>(memory / 32, most_ring));
     }
 
     [[nodiscard]] result<stream_plan> too_small(std::size_t piece, std::uint64_t needed, std::uint64_t memory,
