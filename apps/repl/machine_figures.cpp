@@ -106,9 +106,16 @@ result<machine_limits> measure_limits(unsigned threads, unsigned processors, std
     // What isn't free would have to be swapped or dropped for a measurement.
     const std::uint64_t room = std::max(mib, std::bit_floor(read_memory_limits().free() / 4));
     thread_pool pool(threads, processors);
-    const auto bandwidth = simd::read_bandwidth(static_cast<std::size_t>(std::min(bytes, room)), pool, 3);
-    if (!bandwidth) return bandwidth.error();
-    return machine_limits{*bandwidth, simd::integer_peak(pool, 3), simd::float_peak(pool, 3)};
+    machine_limits out;
+    // The best of two: what else runs on the machine only makes it look slower.
+    for (int i = 0; i < 2; ++i) {
+        const auto bandwidth = simd::read_bandwidth(static_cast<std::size_t>(std::min(bytes, room)), pool, 3);
+        if (!bandwidth) return bandwidth.error();
+        out.bandwidth = std::max(out.bandwidth, *bandwidth);
+        out.integer_peak = std::max(out.integer_peak, simd::integer_peak(pool, 3));
+        out.float_peak = std::max(out.float_peak, simd::float_peak(pool, 3));
+    }
+    return out;
 }
 
 void measure_the_disk(machine_figures& figures, const std::filesystem::path& model) {
