@@ -35,7 +35,11 @@ class machine_probe {
 public:
     explicit machine_probe(std::uint64_t bytes) : bytes_(std::min({bytes, most_probed_bytes, read_memory_limits().free() / 4})) {}
 
+    /// From now on what was measured counts: streamed weights leave no memory for more.
+    void freeze() noexcept { frozen_ = true; }
+
     [[nodiscard]] result<void> measure(unsigned threads, unsigned processors) {
+        if (frozen_ && known_.count(threads) != 0) return {};
         auto& known = known_[threads];
         thread_pool pool(threads, processors);
         const auto bandwidth = simd::read_bandwidth(static_cast<std::size_t>(bytes_), pool);
@@ -50,6 +54,7 @@ public:
 
 private:
     std::uint64_t bytes_;
+    bool frozen_ = false;
     std::map<unsigned, machine_limits> known_;
 };
 
@@ -57,9 +62,8 @@ private:
 class bench_runner {
 public:
     /// `disk`: bytes per second, 0: unknown.
-    bench_runner(model m, const bench_plan& plan, double disk, output& out, const cancel_flag& cancel)
-        : model_(std::move(m)), plan_(plan), disk_(disk), out_(out), cancel_(cancel),
-          probe_(static_cast<std::uint64_t>(roofline(model_, kv_type::f16, kv_type::f16, {}).bytes_per_token())) {
+    bench_runner(model m, const bench_plan& plan, machine_probe probe, double disk, output& out, const cancel_flag& cancel)
+        : model_(std::move(m)), plan_(plan), disk_(disk), out_(out), cancel_(cancel), probe_(std::move(probe)) {
         for (const auto& group : plan.groups) total_ += group.cases.size();
     }
 
@@ -146,6 +150,27 @@ private:
     std::vector<std::string> told_;
 };
 
+// Measures the limits before the weights take the memory, if they are going to be streamed.
+result<machine_probe> probe_for(const options& given, const session_options& use, const bench_plan& plan) {
+    auto how = holding_options(given, use);
+    if (!how) return std::move(how).error();
+    how->on_experts = {};
+    const auto header = model::open_header(given.model.value_or(""), *how);
+    if (!header) return header.error();
+    auto bytes = static_cast<std::uint64_t>(roofline(*header, kv_type::f16, kv_type::f16, {}).bytes_per_token());
+    if (header->memory().how != weights::holding::streamed) return machine_probe(bytes);
+    machine_probe probe(std::min(bytes, header->memory().budget / 2));
+    for (const auto& group : plan.groups) {
+        const auto sizes = plan_session(*header, group.session);
+        if (!sizes) return sizes.error();
+        for (const unsigned threads : {sizes->evaluation.threads, sizes->evaluation.threads_batch}) {
+            if (auto ok = probe.measure(threads, sizes->evaluation.processors); !ok) return std::move(ok).error();
+        }
+    }
+    probe.freeze();
+    return probe;
+}
+
 }  // namespace
 
 exit_code bench_command(const arguments& args, output& out) {
@@ -174,11 +199,14 @@ exit_code bench_command(const arguments& args, output& out) {
         if (row_bytes_of(group.session.cache_k, 32) > row_bytes_of(use.cache_k, 32)) use.cache_k = group.session.cache_k;
         if (row_bytes_of(group.session.cache_v, 32) > row_bytes_of(use.cache_v, 32)) use.cache_v = group.session.cache_v;
     }
+    const auto refuse = [&](error problem) {
+        out.fail(problem.text());
+        return problem.code == errc::invalid_argument ? exit_code::usage : exit_code::model;
+    };
+    auto probe = probe_for(given, use, *plan);
+    if (!probe) return refuse(std::move(probe).error());
     auto source = open_source(given, use);
-    if (!source) {
-        out.fail(source.error().text());
-        return exit_code::model;
-    }
+    if (!source) return refuse(std::move(source).error());
     for (const auto& note : source->notes()) out.warn(note);
 
     cancel_flag cancel;
@@ -186,7 +214,8 @@ exit_code bench_command(const arguments& args, output& out) {
     const std::string format = given.format.value_or("md");
     bench_report report(format, subject_of(*source), *plan);
     out.print(report.head());
-    bench_runner runner(*source, *plan, kept_figures(source->path(), 0, threads_of(given)).speed.disk, out, cancel);
+    const double disk = kept_figures(source->path(), 0, threads_of(given)).speed.disk;
+    bench_runner runner(*source, *plan, *std::move(probe), disk, out, cancel);
     const auto done = runner.run([&](const bench_row& row) { return out.print(report.row(row)); });
     out.clear_progress();
     out.print(report.tail());

@@ -125,6 +125,14 @@ void end_by(int signal) noexcept {
 // signal that somebody sent (abort does so too) has no such instruction and is raised again.
 void handle_crash(int signal, siginfo_t* info, void*) {
     restore();
+    if (signal == SIGBUS && info->si_code == BUS_ADRERR) {
+        // A page of a mapped file that isn't there any more, or that the disk doesn't give.
+        static constexpr char text[] =
+            "error: a mapped file became shorter, or its disk failed, while it was in use; get the file again, or use "
+            "--weights resident, which needs it only at the start\n";
+        (void)!::write(STDERR_FILENO, text, sizeof text - 1);
+        ::_exit(static_cast<int>(exit_code::model));
+    }
     for (std::size_t i = 0; i < crash_signals.size(); ++i) {
         if (crash_signals[i] == signal) ::sigaction(signal, &before_crash[i], nullptr);
     }

@@ -3,6 +3,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <string>
@@ -12,6 +13,7 @@
 
 #include "colibri/core/buffer.hpp"
 #include "colibri/gguf/file.hpp"
+#include "colibri/io/file_identity.hpp"
 #include "colibri/io/mapped_file.hpp"
 #include "colibri/io/memory_limits.hpp"
 #include "colibri/quant/rows.hpp"
@@ -56,6 +58,16 @@ public:
 protected:
     void release(group_id) noexcept override {}
 
+    /// What is cut off kills a process that reads it: better noticed before.
+    [[nodiscard]] result<void> begin_sweep(bool, const cancel_flag*) override {
+        for (const auto& file : watched_) {
+            auto now = identity_of(file.handle.get(), file.path);
+            if (!now) return std::move(now).error();
+            if (auto ok = same_file(file.path, file.identity, *now); !ok) return ok;
+        }
+        return {};
+    }
+
 private:
     using id_type = tensor_id;
 
@@ -69,8 +81,19 @@ private:
                             " MiB of memory are free; without --mlock the file is mapped and needs no memory of its own")};
     }
 
+    struct watched_file {
+        std::filesystem::path path;
+        unique_fd handle;
+        file_identity identity;
+    };
+
     [[nodiscard]] result<void> map(const gguf::file& file) {
         for (const auto& part : file.parts()) {
+            auto opened = open_for_reading(part.path);
+            if (!opened) return std::move(opened).error();
+            auto identity = identity_of(opened->handle.get(), part.path);
+            if (!identity) return std::move(identity).error();
+            watched_.push_back({part.path, std::move(opened->handle), *identity});
             auto mapped = mapped_file::open(part.path);
             if (!mapped) return std::move(mapped).error();
             if (auto ok = check_size(part, mapped->size()); !ok) return ok;
@@ -118,6 +141,7 @@ private:
     }
 
     std::vector<mapped_file> files_;
+    std::vector<watched_file> watched_;
     std::map<id_type, aligned_buffer> copies_;
     std::vector<std::vector<tensor_ref>> groups_;
     memory_use bytes_;

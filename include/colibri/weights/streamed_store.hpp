@@ -121,6 +121,8 @@ protected:
                 // A product now with what is there, rather than one later with all.
                 if (n != 0 && !ring_->ready(index)) break;
                 auto bytes = ring_->take(index, cancel_);
+                // One that went wrong is asked for again by the next call, when nothing is held.
+                if (!bytes && n != 0) break;
                 if (!bytes) return std::move(bytes).error().within(groups_[group].names[piece.slot]);
                 rows = rows.at(*bytes);
             }

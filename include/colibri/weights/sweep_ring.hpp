@@ -48,9 +48,10 @@ public:
                 ++taken_;
                 return aligned(e);
             }
-            e.failed = e.job.finished();  // else it was only the wait that ended
-            // What went wrong when it was read ahead may be over by now.
-            if (!e.failed || again || taken_ != 0) return std::move(ok).error();
+            if (!e.job.finished()) return std::move(ok).error();  // only the wait has ended
+            // What went wrong when it was read ahead may be over by now, for what was read after it too.
+            for (std::size_t i = taken_; i < count_; ++i) at(i).failed = true;
+            if (again || taken_ != 0) return std::move(ok).error();
         }
     }
 
