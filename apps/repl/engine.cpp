@@ -282,7 +282,8 @@ result<engine> engine::open(const options& given, engine_use use, progress_fn lo
     const auto& m = s->source;
     const auto& sizes = s->cache().options();
     const auto bytes = roofline(m, sizes.cache_k, sizes.cache_v, {1.0, 1.0, 1.0}).bytes_per_token();
-    s->machine = kept_figures(m.path(), static_cast<std::uint64_t>(bytes), {sizes.threads, sizes.threads_batch, sizes.processors}).speed;
+    const thread_counts threads{sizes.threads, sizes.threads_batch, sizes.processors};
+    s->machine = kept_figures(m.path(), static_cast<std::uint64_t>(bytes), threads).speed;
     return engine(std::move(s));
 }
 

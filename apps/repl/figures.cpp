@@ -38,10 +38,12 @@ std::string prediction_text(const answer_figures& f) {
     if (f.limit_rate) out += concat("limit         ", fixed(*f.limit_rate, 1), " tok/s\n");
     if (f.bytes_per_token || f.wait_seconds) {
         const std::string read = read_text(f);
-        out += concat("disk          ", read, read.empty() ? "" : ", ", "waited for ", fixed(f.wait_seconds.value_or(0.0), 2), " s\n");
+        out += concat("disk          ", read, read.empty() ? "" : ", ", "waited for ",
+                      fixed(f.wait_seconds.value_or(0.0), 2), " s\n");
     }
     if (f.expert_hits && f.expert_misses) {
-        out += concat("experts       ", hits_text(f), " found in memory (", *f.expert_hits, " of ", *f.expert_hits + *f.expert_misses, ")\n");
+        out += concat("experts       ", hits_text(f), " found in memory (", *f.expert_hits, " of ",
+                      *f.expert_hits + *f.expert_misses, ")\n");
     }
     return out;
 }
@@ -50,8 +52,9 @@ std::string prediction_text(const answer_figures& f) {
 
 std::string weights_text(const memory_figures& memory) {
     if (memory.how != "streamed") return concat(bytes_text(memory.weights), " ", memory.how);
-    return concat(bytes_text(memory.weights), " held", memory.cache != 0 ? concat(" (experts ", bytes_text(memory.cache), ")") : "",
-                  ", ", bytes_text(memory.swept), " read per token", memory.cache != 0 ? " beside experts" : "", ", streamed");
+    const std::string experts = memory.cache != 0 ? concat(" (experts ", bytes_text(memory.cache), ")") : "";
+    return concat(bytes_text(memory.weights), " held", experts, ", ", bytes_text(memory.swept), " read per token",
+                  memory.cache != 0 ? " beside experts" : "", ", streamed");
 }
 
 std::string figures_line(const engine& e) {
@@ -59,7 +62,8 @@ std::string figures_line(const engine& e) {
     const auto memory = e.memory();
     std::string disk;
     if (memory.how == "streamed") {
-        disk = concat(" | disk ", f.bytes_per_token ? concat(read_text(f), ", ") : "", fixed(f.wait_seconds.value_or(0.0), 2), " s waited");
+        disk = concat(" | disk ", f.bytes_per_token ? concat(read_text(f), ", ") : "",
+                      fixed(f.wait_seconds.value_or(0.0), 2), " s waited");
         if (f.expert_hits && f.expert_misses) disk += concat(", ", hits_text(f), " of experts found");
     }
     return concat(counted(f.generated_tokens, "token"), rate_text(f.generation_rate),
@@ -77,8 +81,9 @@ std::string figures_text(const engine& e) {
                   fixed(f.generation_seconds, 2), " s after the first\n", "prompt        ",
                   counted(f.prompt_tokens, "token"), ", ", f.cached_tokens, " known before", rate_text(f.prompt_rate),
                   ", ", fixed(f.prompt_seconds, 2), " s\n", "TTFT          ", fixed(f.first_token_seconds, 2),
-                  " s to the first token\n", prediction_text(f), "context       ", e.used(), " of ", e.context(), " tokens used\n",
-                  "weights       ", weights_text(memory), "\n", memory.buffers != 0 ? concat("read buffers  ", bytes_text(memory.buffers), "\n") : "",
+                  " s to the first token\n", prediction_text(f), "context       ", e.used(), " of ", e.context(),
+                  " tokens used\n", "weights       ", weights_text(memory), "\n",
+                  memory.buffers != 0 ? concat("read buffers  ", bytes_text(memory.buffers), "\n") : "",
                   "KV cache      ", bytes_text(memory.kv), "\n", "activations   ", bytes_text(memory.scratch), "\n",
                   "RSS           ", bytes_text(memory.resident), ", at most ", bytes_text(memory.peak));
 }

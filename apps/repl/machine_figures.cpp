@@ -21,8 +21,8 @@ constexpr std::uint64_t mib = std::uint64_t{1} << 20;
 constexpr std::uint64_t most_probed = 512 * mib;
 constexpr std::size_t most_lines = 100;
 
-// Memory of a model's size is measured: small ones live in the processor's caches. Sizes are powers of 2, so that like models share
-// a measurement.
+// Memory of a model's size is measured: small ones live in the processor's caches. Sizes are powers of 2, so that like
+// models share a measurement.
 std::uint64_t probed_bytes(std::uint64_t bytes) { return std::bit_ceil(std::clamp(bytes, mib, most_probed)); }
 
 // Where figures of processors are kept: beside those of disks.
@@ -57,10 +57,12 @@ std::optional<kept_line> parse_line(std::string_view line, std::string_view key,
         number = *parsed;
     }
     const auto date = word();
-    if (date.size() != 10 || date.find_first_not_of("0123456789-") != std::string_view::npos || line != cpu) return std::nullopt;
-    return kept_line{numbers[0],
-                     {static_cast<double>(numbers[1]), static_cast<double>(numbers[2]), static_cast<double>(numbers[3])},
-                     std::string(date)};
+    if (date.size() != 10 || date.find_first_not_of("0123456789-") != std::string_view::npos || line != cpu)
+        return std::nullopt;
+    return kept_line{
+        numbers[0],
+        {static_cast<double>(numbers[1]), static_cast<double>(numbers[2]), static_cast<double>(numbers[3])},
+        std::string(date)};
 }
 
 // The newest line for as many threads and at least as many bytes.
@@ -90,8 +92,8 @@ result<void> keep_line(unsigned threads, std::uint64_t bytes, const machine_limi
         if (!line.starts_with(same)) lines.emplace_back(line);
     }
     const auto whole = [](double number) { return static_cast<std::uint64_t>(number); };
-    lines.push_back(concat(same, whole(limits.bandwidth), " ", whole(limits.integer_peak), " ", whole(limits.float_peak), " ",
-                           colibri::detail::today(), " ", cpu_name()));
+    lines.push_back(concat(same, whole(limits.bandwidth), " ", whole(limits.integer_peak), " ",
+                           whole(limits.float_peak), " ", colibri::detail::today(), " ", cpu_name()));
     auto out = atomic_writer::create(*path);
     if (!out) return std::move(out).error();
     for (std::size_t i = lines.size() - std::min(most_lines, lines.size()); i < lines.size(); ++i) {
@@ -104,9 +106,16 @@ result<machine_limits> measure_limits(unsigned threads, unsigned processors, std
     // What isn't free would have to be swapped or dropped for a measurement.
     const std::uint64_t room = std::max(mib, std::bit_floor(read_memory_limits().free() / 4));
     thread_pool pool(threads, processors);
-    const auto bandwidth = simd::read_bandwidth(static_cast<std::size_t>(std::min(bytes, room)), pool, 3);
-    if (!bandwidth) return bandwidth.error();
-    return machine_limits{*bandwidth, simd::integer_peak(pool, 3), simd::float_peak(pool, 3)};
+    machine_limits out;
+    // The best of two: what else runs on the machine only makes it look slower.
+    for (int i = 0; i < 2; ++i) {
+        const auto bandwidth = simd::read_bandwidth(static_cast<std::size_t>(std::min(bytes, room)), pool, 3);
+        if (!bandwidth) return bandwidth.error();
+        out.bandwidth = std::max(out.bandwidth, *bandwidth);
+        out.integer_peak = std::max(out.integer_peak, simd::integer_peak(pool, 3));
+        out.float_peak = std::max(out.float_peak, simd::float_peak(pool, 3));
+    }
+    return out;
 }
 
 void measure_the_disk(machine_figures& figures, const std::filesystem::path& model) {
@@ -118,8 +127,9 @@ void measure_the_disk(machine_figures& figures, const std::filesystem::path& mod
     figures.speed.disk = speed->bytes_per_second;
     figures.disk = figure_source::measured;
     if (!speed->direct) {
-        figures.notes.emplace_back("this file system has no direct reads, so what the page cache holds looks faster than the disk is");
-        return;  // true for now only
+        figures.notes.emplace_back(
+            "this file system has no direct reads: what the page cache holds looks faster than the disk is");
+        return;  // nothing to keep
     }
     const auto disk = identify_disk(model);
     const auto store = disk_speeds_path();
@@ -134,7 +144,8 @@ result<double> bandwidth_of(std::string_view option, std::string_view text) {
     if (size.ends_with("/s")) size.remove_suffix(2);
     const auto bytes = parse_byte_size(size);
     if (!bytes || *bytes == 0) {
-        return error{errc::invalid_argument, concat(option, ": bytes per second are needed, such as 900M/s or 1.5G/s, not ", quoted(text))};
+        return error{errc::invalid_argument,
+                     concat(option, ": bytes per second are needed, such as 900M/s or 1.5G/s, not ", quoted(text))};
     }
     return static_cast<double>(*bytes);
 }
@@ -183,7 +194,8 @@ machine_figures kept_figures(const std::filesystem::path& model, std::uint64_t b
     return out;
 }
 
-void measure_figures(machine_figures& figures, const std::filesystem::path& model, std::uint64_t bytes, const thread_counts& threads) {
+void measure_figures(machine_figures& figures, const std::filesystem::path& model, std::uint64_t bytes,
+                     const thread_counts& threads) {
     const std::uint64_t size = probed_bytes(bytes);
     const auto measure = [&](unsigned count, machine_limits& target) {
         const auto limits = measure_limits(count, threads.processors, size);

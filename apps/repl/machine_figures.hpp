@@ -21,8 +21,8 @@ struct machine_figures {
     machine_speed speed;
     figure_source memory = figure_source::unknown;  ///< of speed.one and speed.several
     figure_source disk = figure_source::unknown;
-    std::string memory_date, disk_date;             ///< kept: of the measurement
-    std::vector<std::string> notes;                 ///< what couldn't be measured or kept, and why
+    std::string memory_date, disk_date;  ///< kept: of the measurement
+    std::vector<std::string> notes;      ///< what couldn't be measured or kept, and why
 };
 
 /// Threads that a session with these options will use.
@@ -32,11 +32,13 @@ struct thread_counts {
 [[nodiscard]] thread_counts threads_of(const options& given);
 
 /// What was kept for the disk of `model`, and for this processor reading `bytes` with these threads.
-[[nodiscard]] machine_figures kept_figures(const std::filesystem::path& model, std::uint64_t bytes, const thread_counts& threads);
+[[nodiscard]] machine_figures kept_figures(const std::filesystem::path& model, std::uint64_t bytes,
+                                           const thread_counts& threads);
 
-/// Measures memory, arithmetic and the disk of `model`, in less than 5 s, and keeps the figures. What can't be measured stays as
-/// it is, with a note.
-void measure_figures(machine_figures& figures, const std::filesystem::path& model, std::uint64_t bytes, const thread_counts& threads);
+/// Measures memory, arithmetic and the disk of `model`, in less than 5 s, and keeps the figures. What can't be measured
+/// stays as it is, with a note.
+void measure_figures(machine_figures& figures, const std::filesystem::path& model, std::uint64_t bytes,
+                     const thread_counts& threads);
 
 /// Puts --memory-bandwidth and --disk-bandwidth in place of what is known. Errors: invalid_argument (no size).
 [[nodiscard]] result<void> use_given_figures(machine_figures& figures, const options& given);

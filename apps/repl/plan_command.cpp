@@ -17,18 +17,22 @@ std::string unfit_cache(const plan_facts& facts) {
     const auto& use = facts.request.use;
     for (const auto& [type, width] : {std::pair(use.cache_k, h.head_k), std::pair(use.cache_v, h.head_v)}) {
         if (width % block_size_of(type) == 0) continue;
-        return concat("heads of ", width, " values can't be kept in ", name(type), ", whose blocks have ", block_size_of(type),
-                      "; take f16 or bf16");
+        return concat("heads of ", width, " values can't be kept in ", name(type), ", whose blocks have ",
+                      block_size_of(type), "; take f16 or bf16");
     }
     return {};
 }
 
-// Why the budget is too small; empty if it isn't.
-std::string shortage(const result<memory_plan>& plan) {
-    if (!plan) return plan.error().message;
+// Why memory is too small; empty if it isn't. The plan's own error names a smallest budget that is an estimate.
+std::string shortage(const memory_request& request, const result<memory_plan>& plan) {
+    if (!plan) {
+        const std::string budget = request.memory != 0 ? bytes_text(request.memory) : std::string("what is free");
+        return concat("a memory budget of ", budget, " is too small for this model",
+                      request.use.context != 0 ? concat(" with a context of ", request.use.context, " tokens") : "");
+    }
     if (can_run(*plan)) return {};
-    return concat("resident weights take ", bytes_text(plan->resident_bytes), " and ", bytes_text(plan->weights), " are left of ",
-                  bytes_text(plan->budget));
+    return concat("resident weights take ", bytes_text(plan->resident_bytes), " and ", bytes_text(plan->weights),
+                  " are left of ", bytes_text(plan->budget));
 }
 
 exit_code usage_error(output& out, std::string_view message) {
@@ -36,7 +40,8 @@ exit_code usage_error(output& out, std::string_view message) {
     return exit_code::usage;
 }
 
-// Everything but what is measured. The model's own plan isn't used: it would end with an error where memory is too small.
+// Everything but what is measured. The model's own plan isn't used: it would end with an error where memory is too
+// small.
 result<plan_facts> make_facts(const options& given, const model_options& how) {
     model_options header;
     header.holding = weights::holding::mapped;
@@ -47,14 +52,15 @@ result<plan_facts> make_facts(const options& given, const model_options& how) {
         if (problem.code == errc::invalid_argument) problem.code = errc::bad_value;  // not the caller's: the file's
         return problem;
     }
-    plan_facts facts{*std::move(source), {how.holding, how.memory, how.use, how.streaming}, {}, 0, {}, threads_of(given), {}, {}};
+    plan_facts facts{
+        *std::move(source), {how.holding, how.memory, how.use, how.streaming}, {}, 0, {}, threads_of(given), {}, {}};
     facts.request.use.threads = facts.threads.one;
     facts.request.use.threads_batch = facts.threads.several;
     facts.reason = unfit_cache(facts);
     if (!facts.runs()) return facts;
     const auto plan = plan_memory(facts.source, facts.request);
     if (!plan && plan.error().code != errc::out_of_memory) return plan.error();
-    facts.reason = shortage(plan);
+    facts.reason = shortage(facts.request, plan);
     if (!facts.runs()) {
         facts.smallest = smallest_budget(facts.source, facts.request);
         // Another run of the program may itself take a little more.
@@ -74,7 +80,7 @@ exit_code plan_command(const arguments& args, output& out) {
     if (given.model) names.insert(names.begin(), *given.model);
     if (names.size() != 1) {
         return usage_error(out, names.empty() ? "a model is needed: colibri plan -m MODEL"
-                                               : "one model at a time: colibri plan -m MODEL");
+                                              : "one model at a time: colibri plan -m MODEL");
     }
     given.model = names[0];
     machine_figures asked;  // before anything takes time
@@ -89,13 +95,15 @@ exit_code plan_command(const arguments& args, output& out) {
     }
     if (!facts->runs()) {
         if (given.json) out.print(plan_json(*facts));
-        out.fail(concat(facts->reason, facts->smallest != 0 ? concat("; the smallest budget that works is --memory ", facts->smallest >> 20, "M") : ""));
+        const std::string least = concat("; the smallest budget that works is --memory ", facts->smallest >> 20, "M");
+        out.fail(concat(facts->reason, facts->smallest != 0 ? least : ""));
         return exit_code::cannot_run;
     }
     const auto bytes = static_cast<std::uint64_t>(
         roofline(facts->source, how->use.cache_k, how->use.cache_v, {1.0, 1.0, 1.0}).bytes_per_token());
     const auto parts = facts->source.file().parts();
-    const auto& largest = std::max_element(parts.begin(), parts.end(), [](const auto& a, const auto& b) { return a.size < b.size; })->path;
+    const auto smaller = [](const auto& a, const auto& b) { return a.size < b.size; };
+    const auto& largest = std::max_element(parts.begin(), parts.end(), smaller)->path;
     facts->machine = kept_figures(largest, bytes, facts->threads);
     if (given.probe) measure_figures(facts->machine, largest, bytes, facts->threads);
     if (auto ok = use_given_figures(facts->machine, given); !ok) return usage_error(out, ok.error().message);

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "colibri/core/concat.hpp"
+#include "colibri/io/memory_limits.hpp"
 #include "colibri/text/utf8.hpp"
 #include "repl/format.hpp"
 
@@ -56,7 +57,8 @@ struct plan_figures {
     explicit plan_figures(const plan_facts& f) : facts(f), plan(*f.plan), groups(groups_of(f.source)) {
         const auto& m = f.source;
         const auto& use = f.request.use;
-        const auto shape = colibri::detail::kv_shape_for(m.params(), m.config(), use.sequences, plan.context, plan.ubatch);
+        const auto shape =
+            colibri::detail::kv_shape_for(m.params(), m.config(), use.sequences, plan.context, plan.ubatch);
         const auto k = row_bytes_of(use.cache_k, m.params().head_k), v = row_bytes_of(use.cache_v, m.params().head_v);
         kv_keys = kv_bytes(shape, use.cache_k, use.cache_v) / (k + v) * k;
         kv_values = plan.kv - std::min(plan.kv, kv_keys);
@@ -77,7 +79,8 @@ struct plan_figures {
             const speed_predictor then(m, change.plan, change.use, f.machine.speed, {}, change.scale);
             changes.emplace_back(gain(cost, then.decode_cost(1, plan.context / 2)), &change);
         }
-        std::stable_sort(changes.begin(), changes.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+        std::stable_sort(changes.begin(), changes.end(),
+                         [](const auto& a, const auto& b) { return a.first > b.first; });
     }
 
     [[nodiscard]] double miss_share() const noexcept {
@@ -95,12 +98,16 @@ std::string size_option(std::uint64_t bytes) { return concat((bytes + (std::uint
 
 std::string type_name(dtype type) { return std::string(find_dtype(static_cast<std::uint32_t>(type))->name); }
 
-// What to do about a change, in words and as an option.
+// What to do about a change, in words and, where that is enough, as an option.
 std::string advice(const changed_plan& change) {
     switch (change.what) {
         case plan_change::context: return concat("less context (-c ", change.value, ")");
         case plan_change::cache_type: return "keys and values in q8_0 (-ctk q8_0 -ctv q8_0)";
-        case plan_change::memory: return concat("more memory (--memory ", size_option(change.value), ")");
+        case plan_change::memory: {
+            const bool there = change.value <= read_process_memory().resident + read_memory_limits().free();
+            return there ? concat("more memory (--memory ", size_option(change.value), ")")
+                         : concat("more memory (", bytes_text(change.value), ", which is more than is free)");
+        }
         case plan_change::quantisation: return concat("a smaller quantisation (", type_name(change.type), ")");
     }
     return {};
@@ -133,17 +140,19 @@ std::string figure_text(double per_second, figure_source source, const std::stri
 }
 
 std::string held_text(const plan_figures& p) {
-    const auto percent_of = [](double part, std::uint64_t all) { return concat(fixed(100.0 * part / static_cast<double>(all), 0), " %"); };
+    const auto percent = [](double share) { return concat(fixed(100.0 * share, 0), " %"); };
     switch (p.plan.how) {
         case weights::holding::resident: return "resident: all of them in memory of our own";
-        case weights::holding::mapped: return p.reads.total() > 0.0 ? "mapped: in the page cache, which is too small for them" : "mapped: in the page cache";
+        case weights::holding::mapped:
+            return p.reads.total() > 0.0 ? "mapped: in the page cache, which is too small for them"
+                                         : "mapped: in the page cache";
         default: break;
     }
     const auto& s = p.plan.streaming;
-    const auto read = std::min(static_cast<double>(s.streamed_bytes), static_cast<double>(s.dense_bytes));
-    std::string out = concat("streamed: ", percent_of(static_cast<double>(s.dense_bytes) - read, std::max<std::uint64_t>(1, s.dense_bytes)),
-                             " of the dense ones held");
-    if (!s.caches.empty()) out += concat(", ", fixed(100.0 * (1.0 - p.miss_share()), 0), " % of the experts cached");
+    const auto dense = static_cast<double>(std::max<std::uint64_t>(1, s.dense_bytes));
+    const double read = std::min(static_cast<double>(s.streamed_bytes), dense);
+    std::string out = concat("streamed: ", percent(1.0 - read / dense), " of the dense ones held");
+    if (!s.caches.empty()) out += concat(", ", percent(1.0 - p.miss_share()), " of the experts cached");
     return out;
 }
 
@@ -164,14 +173,21 @@ std::string plan_text(const plan_facts& facts) {
     };
     const auto part = [&](std::string_view name, std::uint64_t bytes, std::string_view text = {}) {
         const std::string size = bytes_text(bytes);
-        put(concat("  ", name), concat(std::string(size.size() < 10 ? 10 - size.size() : 0, ' '), size, text.empty() ? "" : "  ", text));
+        const std::string blanks(size.size() < 10 ? 10 - size.size() : 0, ' ');
+        put(concat("  ", name), concat(blanks, size, text.empty() ? "" : "  ", text));
     };
-    const double bits = 8.0 * static_cast<double>(m.tensors().weight_bytes) / static_cast<double>(m.tensors().parameters);
+    const double bits =
+        8.0 * static_cast<double>(m.tensors().weight_bytes) / static_cast<double>(m.tensors().parameters);
+    const auto bytes = [](double number) { return bytes_text(static_cast<std::uint64_t>(number)); };
     put("model", concat(m.title(), ", ", bytes_text(m.tensors().weight_bytes), ", ", fixed(bits, 1), " bits a weight"));
     part("dense", p.groups.dense, p.groups.tied ? "the embedding, which is the head too, included" : "");
-    if (p.groups.experts != 0) part("experts", p.groups.experts, concat(m.params().experts_used, " of ", m.params().experts, " used by a token"));
+    if (p.groups.experts != 0) {
+        part("experts", p.groups.experts,
+             concat(m.params().experts_used, " of ", m.params().experts, " used by a token"));
+    }
     if (!p.groups.tied) part("embedding", p.groups.embeddings, "one row used by a token");
-    put("memory", concat(bytes_text(plan.budget), facts.request.memory != 0 ? " (--memory)" : " (what is free now, less a margin)"));
+    put("memory", concat(bytes_text(plan.budget),
+                         facts.request.memory != 0 ? " (--memory)" : " (what is free now, less a margin)"));
     part("weights", p.held, held_text(p));
     if (p.cache != 0) part("experts", p.cache, "cached");
     if (p.buffers != 0) part("buffers", p.buffers, "of reads");
@@ -180,17 +196,22 @@ std::string plan_text(const plan_facts& facts) {
     part("activations", plan.scratch, concat("ubatch ", plan.ubatch));
     part("process", plan.process);
     part("reserve", plan.reserve);
-    put("read per token", concat(bytes_text(static_cast<std::uint64_t>(p.decode.bytes_read)), " from the disk",
-                                 p.reads.experts > 0.0 ? concat(" (", bytes_text(static_cast<std::uint64_t>(p.reads.experts)), " of experts, if used evenly)") : ""));
-    put("bandwidth", concat("memory ", figure_text(facts.machine.speed.one.bandwidth, facts.machine.memory, facts.machine.memory_date), " with ",
-                            counted(facts.threads.one, "thread"), "; disk ",
-                            figure_text(facts.machine.speed.disk, facts.machine.disk, facts.machine.disk_date)));
-    put("answer", concat(speed_text(p.decode), p.full.expected ? concat("; ", rate_text(*p.full.expected), " behind a full context") : ""));
+    put("read per token",
+        concat(bytes(p.decode.bytes_read), " from the disk",
+               p.reads.experts > 0.0 ? concat(" (", bytes(p.reads.experts), " of experts, if used evenly)") : ""));
+    const auto& known = facts.machine;
+    put("bandwidth", concat("memory ", figure_text(known.speed.one.bandwidth, known.memory, known.memory_date),
+                            " with ", counted(facts.threads.one, "thread"), "; disk ",
+                            figure_text(known.speed.disk, known.disk, known.disk_date)));
+    const std::string full = p.full.expected ? concat("; ", rate_text(*p.full.expected), " behind a full context") : "";
+    put("answer", concat(speed_text(p.decode), full));
     put("prompt", speed_text(p.prompt));
     put("bottleneck", bottleneck_text(p));
     if (!p.changes.empty() && p.changes[0].first > 1.01) {
+        const double factor = p.changes[0].first;
         put("helps most", concat(advice(*p.changes[0].second),
-                                 p.changes[0].first < 1000.0 ? concat(": answers ", fixed(p.changes[0].first, 2), " times as fast") : ": nothing is read from the disk any more"));
+                                 factor < 1000.0 ? concat(": answers ", fixed(factor, 2), " times as fast")
+                                                 : ": nothing is read from the disk any more"));
     }
     return out;
 }
@@ -219,10 +240,12 @@ std::string plan_json(const plan_facts& facts) {
     out["budget"] = plan.budget;
     out["context"] = plan.context;
     out["ubatch"] = plan.ubatch;
-    out["memory"] = {{"weights", p.held},      {"expert_cache", p.cache}, {"buffers", p.buffers}, {"kv_keys", p.kv_keys},
-                     {"kv_values", p.kv_values}, {"activations", plan.scratch}, {"process", plan.process}, {"reserve", plan.reserve}};
+    out["memory"] = {{"weights", p.held},       {"expert_cache", p.cache},  {"buffers", p.buffers},
+                     {"kv_keys", p.kv_keys},    {"kv_values", p.kv_values}, {"activations", plan.scratch},
+                     {"process", plan.process}, {"reserve", plan.reserve}};
     out["streamed_bytes"] = static_cast<std::uint64_t>(p.reads.dense);
-    out["expert_miss_share"] = groups.experts != 0 && plan.how == weights::holding::streamed ? json(p.miss_share()) : json(nullptr);
+    const bool cached = groups.experts != 0 && plan.how == weights::holding::streamed;
+    out["expert_miss_share"] = cached ? json(p.miss_share()) : json(nullptr);
     out["read_per_token"] = {{"dense", p.reads.dense}, {"experts", p.reads.experts}, {"embedding", p.reads.rows}};
     out["bytes_read_per_token"] = p.decode.bytes_read;
     out["memory_bandwidth"] = figure_json(machine.speed.one.bandwidth);

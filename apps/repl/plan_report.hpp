@@ -14,9 +14,9 @@ namespace colibri::repl {
 struct plan_facts {
     model source;
     memory_request request;
-    std::optional<memory_plan> plan;    ///< nothing: it can't run
-    std::uint64_t smallest = 0;         ///< budget that it takes; 0: not known
-    std::string reason;                 ///< why it can't run
+    std::optional<memory_plan> plan;  ///< nothing: it can't run
+    std::uint64_t smallest = 0;       ///< budget that it takes; 0: not known
+    std::string reason;               ///< why it can't run
     thread_counts threads;
     machine_figures machine;
     std::vector<changed_plan> changes;

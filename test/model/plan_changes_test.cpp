@@ -49,7 +49,7 @@ TEST_CASE("plan changes: the smallest budget works, and less doesn't") {
 }
 
 TEST_CASE("plan changes: each is planned anew") {
-    const auto m = header("llama");
+    const auto m = header("llama-rope-llama3");  // its heads are whole blocks of q8_0
     memory_request request;
     request.use.threads = 1;
     request.use.context = 4096;
@@ -73,6 +73,10 @@ TEST_CASE("plan changes: each is planned anew") {
     CHECK(cache->use.cache_k == kv_type::q8_0);
     CHECK(cache->use.cache_v == kv_type::q8_0);
     CHECK(cache->plan.kv * 64 == now->kv * 34);  // 32 values in 34 bytes instead of 64
+
+    // Heads of 16 values are none.
+    const auto small = header("llama");
+    CHECK(find(plan_changes(small, request, *now), plan_change::cache_type) == nullptr);
 
     // Nothing to gain from what is there already.
     request.how = weights::holding::resident;

@@ -226,6 +226,18 @@ def test_a_probe_is_quick_and_kept(f):
     assert b"predicted)" in said_then, said_then
 
 
+def test_damaged_figures_count_as_none(f):
+    folder = os.path.join(f.home, ".cache", "colibri")
+    os.makedirs(folder)
+    for name in ("disks", "processors"):
+        with open(os.path.join(folder, name), "wb") as file:
+            file.write(b"1 \xff\0 nonsense\n\n1 2 3 4 5 6 7 8 9\n" + b"x" * 5000)
+    p = said(f, "-t", "1")
+    check((p["memory_bandwidth_from"], p["disk_bandwidth_from"]), ("unknown", "unknown"))
+    check(said(f, "-t", "1", "--probe")["memory_bandwidth_from"], "measured")
+    check(said(f, "-t", "1")["memory_bandwidth_from"], "kept")
+
+
 def test_usage_errors(f):
     for arguments, word in (((), b"a model is needed"), (("a", "b"), b"one model"), (("-m", f.model(), "--temp", "1"), b"--temp"),
                             (("-m", f.model(), "--memory", "lots"), b"--memory"), (("-m", f.model(), "--mlock"), b"--mlock")):

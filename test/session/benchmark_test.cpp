@@ -97,3 +97,26 @@ TEST_CASE("session: prompts may have threads of their own") {
     const auto b = other->logits();
     CHECK(std::equal(a.begin(), a.end(), b.begin(), b.end()));
 }
+
+TEST_CASE("benchmark: of streamed weights reads are counted, and the disk is a limit") {
+    model_options options;
+    options.holding = weights::holding::streamed;
+    options.streaming.piece = 8192;
+    options.streaming.ring = 32768;
+    options.streaming.memory = model::open_header(tiny::path("llama")).value().tensors().weight_bytes * 3 / 4;
+    const auto m = tiny::open("llama", options);
+    auto s = make(m);
+    const benchmark_case what{.prompt = 0, .generate = 20, .depth = 4};
+    std::uint64_t read = 0;
+    REQUIRE(run_benchmark(s, what, nullptr, &read));
+    const auto& plan = m.memory().streaming;
+    REQUIRE(plan.streamed_bytes > 0);
+    // At both ends up to a ring of reads is under way; a looked-up row takes at most two blocks of the disk.
+    CHECK(read + plan.ring_bytes >= 20 * plan.streamed_bytes);
+    CHECK(read <= 20 * (plan.streamed_bytes + 8192) + plan.ring_bytes);
+    const machine_limits fast{1e15, 1e15, 1e15};
+    const double seconds = least_work(s, what, fast, fast, 1e6).seconds;
+    CHECK(seconds >= 20e-6 * static_cast<double>(plan.streamed_bytes));
+    CHECK(seconds <= 20e-6 * static_cast<double>(plan.streamed_bytes + 8192));
+    CHECK(least_work(s, what, fast, fast).seconds < 1e-6);
+}

@@ -106,7 +106,7 @@ private:
                                            use_.threads != 0 ? 0u : cpus.batch_threads()});
         const std::uint32_t context = use_.context != 0 ? use_.context : std::min(h_.trained_context, default_context_limit);
         std::uint64_t bytes[2] = {};
-        for (const std::size_t tokens : {32, 64}) {
+        for (const std::size_t tokens : {std::size_t{32}, std::size_t{64}}) {
             auto scratch = layer_scratch::make(h_, config_, tokens, context, std::min(threads, thread_pool::max_threads));
             if (!scratch) return std::move(scratch).error();
             bytes[tokens / 64] = scratch->bytes();
