@@ -80,7 +80,7 @@ public:
         };
         if (found()) return out;
         const bool any = std::any_of(jobs.begin(), jobs.end(), [](const read_job* job) {
-            return job->state_.load(std::memory_order_relaxed) == read_job::state::pending;
+            return job->state_.load(std::memory_order_relaxed) != read_job::state::idle;  // one may have ended just now
         });
         if (!any) return error{errc::invalid_argument, "none of the reads that are waited for was submitted"};
         if (!sleep(found, nullptr, cancel)) return canceled();
