@@ -40,25 +40,6 @@ inline void add_experts(layer_scratch& s, std::size_t tokens, std::uint32_t used
     });
 }
 
-/// Tells the store which experts of the layer behind `layer` one token will probably need: the residual stream changes little in a
-/// layer, so that layer's router is asked now (arXiv:2312.17238). Reads can then run while this layer computes. Answers don't depend
-/// on it.
-inline void expect_experts(const model& m, std::uint32_t layer, layer_scratch& s, thread_pool& pool) noexcept {
-    const auto& h = m.params();
-    auto& store = m.weights();
-    if (layer + 1 >= h.layers || !store.reads_experts()) return;
-    const auto& next = m.tensors().layers[layer + 1];
-    const tensor_ref* router = store.held(next.feed_forward, 0);
-    if (router == nullptr) return;
-    float* x = s.guess_floats.data();
-    float* logits = x + h.hidden;
-    simd::rms_norm(s.residual(0), m.tensors().vectors[layer + 1].feed_forward_norm.data(), x, h.hidden, h.norm_epsilon);
-    s.guess.assign(x, 1, h.hidden, h.hidden);
-    simd::product(*router, s.guess, logits, h.experts, pool);
-    choose_experts(logits, h.experts, h.experts_used, s.guessed.data(), logits + h.experts);
-    store.expect(next.experts, s.guessed);
-}
-
 /// normed = sum over chosen experts of weight * down(f(gate x) * up x), x being what `s.input` holds and `s.router` the router's
 /// logits. Each expert's tokens are gathered into one product. A token's sum ascends; experts run in the order in which their weights
 /// are in place where there is memory to keep the results apart, else ascending. Mixtral: arXiv:2401.04088.
@@ -77,7 +58,6 @@ inline void expect_experts(const model& m, std::uint32_t layer, layer_scratch& s
     if (m.on_experts()) m.on_experts()(layer, s.needed);
     auto lease = m.weights().acquire(m.tensors().layers[layer].experts, s.needed);
     if (!lease) return std::move(lease).error();
-    if (tokens == 1) expect_experts(m, layer, s, pool);
     const bool apart = tokens * h.experts_used <= s.tokens();
     // `input` refers to the normed rows until the last expert is done, so the sums need a place of their own.
     for (std::size_t t = 0; t < tokens; ++t) std::fill_n(s.mixed(t), h.hidden, 0.0f);

@@ -62,11 +62,6 @@ public:
             s.needed.reserve(h.experts);
             s.columns.reserve(tokens);
             s.places.reserve(tokens);
-            auto guess = simd::activations::make(1, h.hidden);
-            if (!guess) return std::move(guess).error();
-            s.guess = *std::move(guess);
-            s.guess_floats.resize(h.hidden + h.experts + h.experts_used);
-            s.guessed.resize(h.experts_used);
         }
         s.places_.resize(tokens);
         auto attention = batch_attention::make({h.heads, h.kv_heads, h.head_k, h.head_v, context, tokens, threads});
@@ -125,9 +120,6 @@ public:
     std::vector<std::uint32_t> needed;   ///< experts of the batch, ascending
     std::vector<std::uint32_t> columns;  ///< tokens of one expert
     std::vector<std::uint32_t> places;   ///< and where `chosen` names it
-    simd::activations guess;             ///< of the next layer's router (see expect_experts)
-    std::vector<float> guess_floats;     ///< its input, its logits, weights
-    std::vector<std::uint32_t> guessed;
 
 private:
     enum part : std::size_t {

@@ -47,30 +47,12 @@ public:
         for (const std::uint32_t e : experts) {
             const std::size_t unit = layer.first_unit + e;
             policy_.use(unit);
-            const std::size_t slot = slot_of_[unit];
-            // What was read because it was expected is a miss that came early.
-            const bool held = slot != nowhere && !broken(slot) && !slots_[slot].expected;
+            const bool held = slot_of_[unit] != nowhere && !broken(slot_of_[unit]);
             (held ? hits_ : misses_) += 1;
             wanted_.push_back({e, false});
-            if (slot != nowhere) {
-                slots_[slot].wanted = true;
-                slots_[slot].expected = false;
-            }
+            if (slot_of_[unit] != nowhere) slots_[slot_of_[unit]].wanted = true;
         }
         return read_more(cancel);
-    }
-
-    /// Reads experts of a layer that will probably be wanted next, behind all other reads; what is wanted now stays.
-    void expect(const expert_layer& layer, std::span<const std::uint32_t> experts) noexcept {
-        for (const std::uint32_t e : experts) {
-            const std::size_t unit = layer.first_unit + e;
-            if (slot_of_[unit] != nowhere) continue;
-            const std::size_t slot = victim(false, true);
-            if (slot == nowhere) return;
-            begin(layer, slot, e, false);
-            slots_[slot].expected = true;
-            slots_[slot].wanted = false;
-        }
     }
 
     /// One of the experts asked for that wasn't given yet; nothing when all were. The one given before may go.
@@ -126,7 +108,6 @@ private:
         std::size_t unit = nowhere;
         bool wanted = false;   // by what is asked for now, and not done
         bool failed = false;   // its bytes aren't good
-        bool expected = false;  // read without having been asked for yet
         bool aligned = false;
     };
     struct wish {
@@ -218,15 +199,13 @@ private:
 
     /// A slot to be filled anew: a free one, else that of the expert which the policy likes least. `even_wanted`: else the one whose
     /// turn comes last.
-    /// `idle`: only one whose reads are finished.
-    [[nodiscard]] std::size_t victim(bool even_wanted, bool idle = false) noexcept {
+    [[nodiscard]] std::size_t victim(bool even_wanted) {
         std::size_t best = nowhere;
         std::pair<double, double> best_rank;
         if (used_ < slots_.size()) return used_++;
         for (std::size_t slot = 0; slot < slots_.size(); ++slot) {
             const auto& s = slots_[slot];
             if (slot == current_ || (s.wanted && !even_wanted)) continue;
-            if (idle && (s.expected || !finished(slot))) continue;
             const auto rank = even_wanted ? std::pair(-static_cast<double>(s.unit), 0.0) : policy_.rank(s.unit);
             if (best == nowhere || rank < best_rank) {
                 best = slot;
@@ -244,29 +223,23 @@ private:
             if (auto ok = queue_.wait(job(slot, i), cancel); !job(slot, i).finished()) return ok;
         }
         if (s.unit != nowhere) {
+            slot_of_[s.unit] = nowhere;
             // Taken from an expert that is wanted too: it will be read again.
             if (s.wanted && s.unit != layer_->first_unit + expert) next_read_ = 0;
         }
-        begin(*layer_, slot, expert, true);
-        return {};
-    }
-
-    /// Starts the reads of an expert into a slot whose own are finished. `urgent`: before what is read ahead.
-    void begin(const expert_layer& layer, std::size_t slot, std::uint32_t expert, bool urgent) noexcept {
-        auto& s = slots_[slot];
-        if (s.unit != nowhere) slot_of_[s.unit] = nowhere;
-        s = {layer.first_unit + expert, true, false, false, false};
+        s = {layer_->first_unit + expert, true, false, false};
         slot_of_[s.unit] = slot;
-        for (std::size_t i = 0; i < layer.first.size(); ++i) {
-            const auto& first = layer.first[i];
+        for (std::size_t i = 0; i < layer_->first.size(); ++i) {
+            const auto& first = layer_->first[i];
             read_job& j = job(slot, i);
             j.file = first.part;
             j.offset = first.offset + std::uint64_t{expert} * first.bytes;
             j.bytes = first.bytes;
-            j.urgent = urgent;
-            j.memory = memory_.data() + slot * slot_bytes_ + layer.place[i];
+            j.urgent = true;  // before what is read ahead
+            j.memory = memory_.data() + slot * slot_bytes_ + layer_->place[i];
             queue_.submit(j);
         }
+        return {};
     }
 
     /// Moves bytes down to a multiple of block_alignment, where a file has its tensors at odd places.

@@ -157,14 +157,6 @@ public:
     /// Errors: io, truncated (the file changed), canceled.
     [[nodiscard]] virtual result<lease> acquire(group_id group, std::span<const std::uint32_t> parts = {}) = 0;
 
-    /// Whether `expect` does anything.
-    [[nodiscard]] virtual bool reads_experts() const noexcept { return false; }
-    /// Says which experts of a group, ascending, will probably be asked for soon: a store that reads them may begin, as far as the
-    /// disk has nothing else to do. Allocates nothing.
-    virtual void expect(group_id, std::span<const std::uint32_t>) noexcept {}
-    /// A group's `slot`-th tensor, if all of it is in memory for good, so that it needs no lease; else nothing.
-    [[nodiscard]] virtual const tensor_ref* held(group_id, std::size_t) const noexcept { return nullptr; }
-
     [[nodiscard]] virtual memory_use memory() const noexcept = 0;
     [[nodiscard]] virtual store_statistics statistics() const noexcept { return {}; }
     [[nodiscard]] virtual holding how() const noexcept = 0;

@@ -65,22 +65,6 @@ public:
         return lease(this, group, g.tensors, parts);
     }
 
-    [[nodiscard]] bool reads_experts() const noexcept override {
-        return std::any_of(plan_.caches.begin(), plan_.caches.end(), [](const auto& cache) { return cache.slots < cache.units; });
-    }
-    void expect(group_id group, std::span<const std::uint32_t> experts) noexcept override {
-        const auto& layer = plan_.experts[groups_[group].expert_layer];
-        caches_[layer.cache]->expect(layer, experts);
-    }
-    [[nodiscard]] const tensor_ref* held(group_id group, std::size_t slot) const noexcept override {
-        const std::size_t first = plan_.first_piece[group];
-        for (std::size_t i = first; i < plan_.first_piece[group + 1]; ++i) {
-            const auto& piece = plan_.pieces[i];
-            if (piece.slot == slot) return piece.pinned && piece.rows == groups_[group].tensors[slot].rows() ? &refs_[i] : nullptr;
-        }
-        return nullptr;
-    }
-
     [[nodiscard]] holding how() const noexcept override { return holding::streamed; }
     [[nodiscard]] memory_use memory() const noexcept override {
         return {0, plan_.pinned_bytes, plan_.bytes - plan_.pinned_bytes - plan_.cache_bytes, plan_.cache_bytes, plan_.streamed_bytes};
