@@ -177,13 +177,11 @@ inline result<activations> activations::make(std::size_t max_columns, std::size_
     activations out;
     out.max_columns_ = max_columns;
     out.max_k_ = max_k;
-    const std::size_t groups = *k / quant::activation_group;
     auto memory = aligned_buffer::allocate(quant::activation_matrix::bytes(*k, max_columns));
     if (!memory) return std::move(memory).error();
     std::size_t words = 0;
     if (max_columns >= packed_minimum) {
-        const std::size_t columns = max_columns + packed_spare;
-        words = groups / 8 * columns * packed_words(8) + groups * (columns * packed_words(1) + 1) + 16;  // and what vectors read beyond
+        words = *k / quant::activation_chunk * (packed_words(max_columns) + max_columns) + 16;  // and what vectors read beyond
     }
     auto packed = aligned_buffer::allocate(words * sizeof(std::int32_t));
     if (!packed) return std::move(packed).error();
@@ -229,14 +227,10 @@ inline void activations::pack(std::span<const std::uint32_t> columns, thread_poo
     arguments.columns = columns.data();
     arguments.column_count = all ? columns_ : columns.size();
     arguments.activations = matrix_;
-    const std::size_t groups = k_ / quant::activation_group;
-    const std::size_t chunks = (groups + 7) / 8;
-    const std::size_t width = arguments.column_count + packed_spare;
+    const std::size_t chunks = (k_ + quant::activation_chunk - 1) / quant::activation_chunk;
     packed_.words = packed_memory_.as<std::int32_t>().data();
-    packed_.chunk_words = width * packed_words(8);
-    packed_.residual_words = packed_.words + chunks * packed_.chunk_words;
-    packed_.group_words = width * packed_words(1);
-    packed_.residual_counts = reinterpret_cast<std::uint32_t*>(packed_.residual_words + groups * packed_.group_words);
+    packed_.chunk_words = packed_words(arguments.column_count);
+    packed_.order = reinterpret_cast<std::uint32_t*>(packed_.words + chunks * packed_.chunk_words);
     arguments.packed = packed_;
     pool.for_chunks(chunks, 1, [&](std::size_t begin, std::size_t end, unsigned) {
         for (std::size_t i = begin; i < end; ++i) table.pack(arguments, i);
