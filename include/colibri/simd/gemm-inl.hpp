@@ -51,18 +51,22 @@ COLIBRI_KERNEL void DotRun(const std::uint8_t* panel, const std::int32_t* quads,
             t[v][c] = Kind::zeros ? ZeroWords() : hn::Set(WordTag(), start[c]);
         }
     }
-    COLIBRI_UNROLL_RUN for (std::size_t q = 0; q < Kind::run / 4; q += Kind::adds) {
-        ByteVec w[kVectors][Kind::adds];
-        COLIBRI_UNROLL for (std::size_t v = 0; v < kVectors; ++v) {
-            COLIBRI_UNROLL for (std::size_t i = 0; i < Kind::adds; ++i) {
-                w[v][i] = hn::Load(ByteTag(), panel + (q + i) * kGroupPanels * 64 + v * kBytes);
-            }
-        }
-        COLIBRI_UNROLL for (std::size_t c = 0; c < kColumns; ++c) {
-            ByteVec y[Kind::adds];
-            COLIBRI_UNROLL for (std::size_t i = 0; i < Kind::adds; ++i) y[i] = SpreadWord(quads + (q + i) * kColumns + c);
+    COLIBRI_UNROLL_RUN for (std::size_t four = 0; four < Kind::run / 4; four += 4) {
+        COLIBRI_UNROLL for (std::size_t q = four; q < four + 4; q += Kind::adds) {
+            ByteVec w[kVectors][Kind::adds];
             COLIBRI_UNROLL for (std::size_t v = 0; v < kVectors; ++v) {
-                t[v][c] = DotSeveral<Kind::is_signed, Kind::adds>(t[v][c], w[v], y);
+                COLIBRI_UNROLL for (std::size_t i = 0; i < Kind::adds; ++i) {
+                    w[v][i] = hn::Load(ByteTag(), panel + (q + i) * kGroupPanels * 64 + v * kBytes);
+                }
+            }
+            COLIBRI_UNROLL for (std::size_t c = 0; c < kColumns; ++c) {
+                ByteVec y[Kind::adds];
+                COLIBRI_UNROLL for (std::size_t i = 0; i < Kind::adds; ++i) {
+                    y[i] = SpreadWord(quads + four * kColumns + c * 4 + (q - four) + i);
+                }
+                COLIBRI_UNROLL for (std::size_t v = 0; v < kVectors; ++v) {
+                    t[v][c] = DotSeveral<Kind::is_signed, Kind::adds>(t[v][c], w[v], y);
+                }
             }
         }
     }

@@ -6,8 +6,8 @@ inline constexpr std::size_t kTileColumns = kByteParts == 1 ? 6 : HWY_ARCH_ARM ?
 
 /// A tile of kColumns columns and a chunk of 256 values, in steps of one group of 32 each: the chunk's groups in order, then those
 /// in which any of the columns has a residual, with the residuals. First the number of steps and the group of each, a byte a piece,
-/// and the columns' numbers, -1 for those that only fill the tile up; then of each step the quads of codes, scales, weighted sums,
-/// sums of 32 and of 16 codes (as words), each kColumns of a kind together.
+/// and the columns' numbers, -1 for those that only fill the tile up; then of each step the codes, 16 of a column together; scales,
+/// weighted sums, sums of 32 and of 16 codes (as words), each kColumns of a kind together.
 template <std::size_t kColumns>
 struct PackedTile {
     const std::int32_t* words;
@@ -78,8 +78,8 @@ COLIBRI_KERNEL std::int32_t* PackTile(const product_arguments& a, std::size_t ch
             const PackedColumn& p = there ? planes[residual][i] : none;
             from[i] = {p.codes + g * 32, p.scales + g, p.weighted + g, p.sums + 2 * g};
         }
-        for (std::size_t q = 0; q < 8; ++q, quads += kColumns) {
-            COLIBRI_UNROLL for (std::size_t i = 0; i < kColumns; ++i) __builtin_memcpy(quads + i, from[i].codes + q * 4, 4);
+        for (std::size_t half = 0; half < 2; ++half, quads += 4 * kColumns) {
+            COLIBRI_UNROLL for (std::size_t i = 0; i < kColumns; ++i) __builtin_memcpy(quads + 4 * i, from[i].codes + half * 16, 16);
         }
         std::int32_t* to = rest + step * kColumns;
         for (std::size_t i = 0; i < kColumns; ++i) {
