@@ -83,9 +83,11 @@ COLIBRI_KERNEL FloatVec FmaVec(FloatVec a, FloatVec b, FloatVec acc) {
 #endif
 }
 
-/// Adds one chunk of kVectors vectors of rows, from vector `first`, times the columns of a packed tile to the results.
+/// Adds one chunk of kVectors vectors of rows, from vector `first`, times the columns of a packed tile to the results. `start`: what
+/// the sum of each run and column begins with, unless that is zero.
 template <class Kind, std::size_t kVectors, std::size_t kColumns>
-COLIBRI_KERNEL void Tile(PanelScratch& s, const TileArguments& a, std::size_t first, PackedTile<kColumns> tile) {
+COLIBRI_KERNEL void Tile(PanelScratch& s, const TileArguments& a, std::size_t first, PackedTile<kColumns> tile,
+                         const std::int32_t* start) {
     constexpr std::size_t runs = 32 / Kind::run;  // in a group of 32
     const std::size_t steps = tile.Steps();
     const std::size_t lane = first * kLanes;
@@ -96,15 +98,6 @@ COLIBRI_KERNEL void Tile(PanelScratch& s, const TileArguments& a, std::size_t fi
         out[c] = j < 0 ? s.unused : a.product->out + static_cast<std::size_t>(j) * a.product->out_stride + a.row + lane;
         COLIBRI_UNROLL for (std::size_t v = 0; v < kVectors; ++v) {
             acc[v][c] = a.begins ? hn::Zero(FloatTag()) : hn::LoadU(FloatTag(), out[c] + v * kLanes);
-        }
-    }
-    // What the zero point of the codes adds too much, for all runs and columns at once.
-    alignas(64) std::int32_t start[round_up<std::size_t>(Kind::zeros ? 1 : 16 * runs * kColumns, 16)];
-    if constexpr (!Kind::zeros) {
-        const std::int32_t* sums = runs == 1 ? tile.Sums() : tile.HalfSums();
-        const auto zero = hn::Set(WordTag(), -a.zero);
-        for (std::size_t i = 0; i < steps * runs * kColumns; i += kLanes) {
-            hn::Store(hn::Mul(hn::LoadU(WordTag(), sums + i), zero), WordTag(), start + i);
         }
     }
     const std::int32_t* quads = tile.Quads();
@@ -150,8 +143,20 @@ COLIBRI_KERNEL void Tile(PanelScratch& s, const TileArguments& a, std::size_t fi
 /// A packed tile times all rows of the group. Returns its end.
 template <class Kind, std::size_t kColumns>
 COLIBRI_KERNEL const std::int32_t* Tiles(PanelScratch& s, const TileArguments& a, const std::int32_t* words) {
+    constexpr std::size_t runs = 32 / Kind::run;
     const PackedTile<kColumns> tile{words};
-    for (std::size_t v = 0; v < a.panels * kByteParts; v += kTileVectors) Tile<Kind, kTileVectors, kColumns>(s, a, v, tile);
+    // What the zero point of the codes adds too much, for all runs and columns at once.
+    alignas(64) std::int32_t start[round_up<std::size_t>(Kind::zeros ? 1 : 16 * runs * kColumns, 16)];
+    if constexpr (!Kind::zeros) {
+        const std::int32_t* sums = runs == 1 ? tile.Sums() : tile.HalfSums();
+        const auto zero = hn::Set(WordTag(), -a.zero);
+        for (std::size_t i = 0; i < tile.Steps() * runs * kColumns; i += kLanes) {
+            hn::Store(hn::Mul(hn::LoadU(WordTag(), sums + i), zero), WordTag(), start + i);
+        }
+    }
+    for (std::size_t v = 0; v < a.panels * kByteParts; v += kTileVectors) {
+        Tile<Kind, kTileVectors, kColumns>(s, a, v, tile, start);
+    }
     return tile.End();
 }
 
