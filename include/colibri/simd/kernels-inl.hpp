@@ -35,8 +35,7 @@
 #endif
 #endif
 #undef COLIBRI_SANITIZED
-// The dots of a run: all of them where they are one instruction each, because g++ keeps sums in two registers in turn in a loop of
-// two (60 % of the peak against 71 on Zen 5).
+// The dots of a run: all of them where they are one instruction each, because g++ copies sums between registers in a loop of two.
 #if COLIBRI_DOT && HWY_MAX_BYTES >= 64
 #define COLIBRI_UNROLL_RUN COLIBRI_UNROLL
 #else
