@@ -1,8 +1,10 @@
 // Several columns: 256 columns of 16 or 32 rows of weights at a time are unpacked, which all columns of activations then use. Part
 // of kernels-inl.hpp.
 
-/// Rows unpacked together, in panels of 16: one row for each word of 64 bytes.
-inline constexpr std::size_t kGroupPanels = kByteParts == 1 ? 2 : 1;
+/// Panels of 16 rows that a tile's vectors are from, one row for each word of 64 bytes; and those unpacked together, at most: the
+/// packed columns, which may lie in a far cache, are read once for all of them.
+inline constexpr std::size_t kTilePanels = kByteParts == 1 ? 2 : 1;
+inline constexpr std::size_t kGroupPanels = 2 * kTilePanels;
 
 /// 256 columns of a group of rows, unpacked.
 struct PanelScratch {
@@ -17,11 +19,13 @@ struct PanelScratch {
 ///   is_signed  whether weights are signed bytes
 ///   adds       pair sums that fit 16 bits (1 where it doesn't matter)
 ///   minimums   whether there are any
+///   zeros      whether the zero point is 0
 template <std::size_t kRunSize, bool kIsSigned, std::size_t kAddCount, bool kMinimums>
 struct TileKind {
     static constexpr std::size_t run = kRunSize;
     static constexpr bool is_signed = kIsSigned, minimums = kMinimums;
     static constexpr std::size_t adds = kAddCount;
+    static constexpr bool zeros = kIsSigned || kMinimums;
 };
 template <class Format>
 using TileKindOf = TileKind<quant::scale_run<Format>, Codes<Format>::max_code == 255 && kSignedDot,
@@ -31,8 +35,7 @@ using TileKindOf = TileKind<quant::scale_run<Format>, Codes<Format>::max_code ==
 struct TileArguments {
     const product_arguments* product;
     std::size_t row;     ///< first row of the rows' group
-    std::size_t first;   ///< first group of 32 columns within the chunk
-    std::size_t groups;  ///< number of them, as many as the packed tiles have
+    std::size_t panels;  ///< of the group
     int zero;            ///< zero point of the unsigned codes
     bool begins;         ///< results start at zero, not at what is there
 };
@@ -44,20 +47,26 @@ template <class Kind, std::size_t kVectors, std::size_t kColumns>
 COLIBRI_KERNEL void DotRun(const std::uint8_t* panel, const std::int32_t* quads, const std::int32_t* start,
                            WordVec (&t)[kVectors][kColumns]) {
     COLIBRI_UNROLL for (std::size_t c = 0; c < kColumns; ++c) {
-        COLIBRI_UNROLL for (std::size_t v = 0; v < kVectors; ++v) t[v][c] = hn::Set(WordTag(), start[c]);
-    }
-    COLIBRI_UNROLL_TWICE for (std::size_t q = 0; q < Kind::run / 4; q += Kind::adds) {
-        ByteVec w[kVectors][Kind::adds];
         COLIBRI_UNROLL for (std::size_t v = 0; v < kVectors; ++v) {
-            COLIBRI_UNROLL for (std::size_t i = 0; i < Kind::adds; ++i) {
-                w[v][i] = hn::Load(ByteTag(), panel + (q + i) * kGroupPanels * 64 + v * kBytes);
-            }
+            t[v][c] = Kind::zeros ? ZeroWords() : hn::Set(WordTag(), start[c]);
         }
-        COLIBRI_UNROLL for (std::size_t c = 0; c < kColumns; ++c) {
-            ByteVec y[Kind::adds];
-            COLIBRI_UNROLL for (std::size_t i = 0; i < Kind::adds; ++i) y[i] = SpreadWord(quads + (q + i) * kColumns + c);
+    }
+    COLIBRI_UNROLL_RUN for (std::size_t four = 0; four < Kind::run / 4; four += 4) {
+        COLIBRI_UNROLL for (std::size_t q = four; q < four + 4; q += Kind::adds) {
+            ByteVec w[kVectors][Kind::adds];
             COLIBRI_UNROLL for (std::size_t v = 0; v < kVectors; ++v) {
-                t[v][c] = DotSeveral<Kind::is_signed, Kind::adds>(t[v][c], w[v], y);
+                COLIBRI_UNROLL for (std::size_t i = 0; i < Kind::adds; ++i) {
+                    w[v][i] = hn::Load(ByteTag(), panel + (q + i) * kGroupPanels * 64 + v * kBytes);
+                }
+            }
+            COLIBRI_UNROLL for (std::size_t c = 0; c < kColumns; ++c) {
+                ByteVec y[Kind::adds];
+                COLIBRI_UNROLL for (std::size_t i = 0; i < Kind::adds; ++i) {
+                    y[i] = SpreadWord(quads + four * kColumns + c * 4 + (q - four) + i);
+                }
+                COLIBRI_UNROLL for (std::size_t v = 0; v < kVectors; ++v) {
+                    t[v][c] = DotSeveral<Kind::is_signed, Kind::adds>(t[v][c], w[v], y);
+                }
             }
         }
     }
@@ -74,11 +83,13 @@ COLIBRI_KERNEL FloatVec FmaVec(FloatVec a, FloatVec b, FloatVec acc) {
 #endif
 }
 
-/// Adds groups of one chunk of kVectors vectors of rows, from vector `first`, times the columns of a packed tile to the results.
+/// Adds one chunk of kVectors vectors of rows, from vector `first`, times the columns of a packed tile to the results. `start`: what
+/// the sum of each run and column begins with, unless that is zero.
 template <class Kind, std::size_t kVectors, std::size_t kColumns>
-COLIBRI_KERNEL void Tile(PanelScratch& s, const TileArguments& a, std::size_t first, const std::int32_t* words) {
+COLIBRI_KERNEL void Tile(PanelScratch& s, const TileArguments& a, std::size_t first, PackedTile<kColumns> tile,
+                         const std::int32_t* start) {
     constexpr std::size_t runs = 32 / Kind::run;  // in a group of 32
-    const PackedTile<kColumns> tile{words, a.groups};
+    const std::size_t steps = tile.Steps();
     const std::size_t lane = first * kLanes;
     float* out[kColumns];
     FloatVec acc[kVectors][kColumns];
@@ -89,41 +100,39 @@ COLIBRI_KERNEL void Tile(PanelScratch& s, const TileArguments& a, std::size_t fi
             acc[v][c] = a.begins ? hn::Zero(FloatTag()) : hn::LoadU(FloatTag(), out[c] + v * kLanes);
         }
     }
-    // What the zero point of the codes adds too much, for all runs and columns at once.
-    alignas(64) std::int32_t start[round_up<std::size_t>(8 * runs * kColumns, 16)];
-    const std::int32_t* sums = runs == 1 ? tile.Sums() : tile.HalfSums();
-    const auto zero = hn::Set(WordTag(), -a.zero);
-    for (std::size_t i = 0; i < a.groups * runs * kColumns; i += kLanes) {
-        hn::Store(hn::Mul(hn::LoadU(WordTag(), sums + i), zero), WordTag(), start + i);
-    }
-    const std::uint8_t* panel = s.codes[a.first * 8] + first * kBytes;
-    const float* scale = s.scale[a.first * runs] + lane;
-    const float* minimum = s.minimum[a.first * runs] + lane;
-    const std::int32_t* quads = tile.words;
-    for (std::size_t g = 0; g < a.groups; ++g) {
+    const std::int32_t* quads = tile.Quads();
+    const auto ahead = reinterpret_cast<std::uintptr_t>(tile.End());
+    for (std::size_t step = 0; step < steps; ++step) {
+        const std::size_t g = tile.Groups()[step];
+        if (first == 0) {  // the next tile, a step of it at a time
+            constexpr std::size_t bytes = 13 * kColumns * sizeof(std::int32_t);
+            COLIBRI_UNROLL for (std::size_t i = 0; i < bytes; i += 64) {
+                __builtin_prefetch(reinterpret_cast<const void*>(ahead + step * bytes + i), 0, 3);
+            }
+        }
         COLIBRI_UNROLL for (std::size_t half = 0; half < runs; ++half) {
-            const std::size_t j = g * runs + half;
+            const std::size_t j = step * runs + half;
+            const float* scale = s.scale[g * runs + half] + lane;
+            const float* minimum = s.minimum[g * runs + half] + lane;
             WordVec t[kVectors][kColumns];
-            DotRun<Kind, kVectors, kColumns>(panel, quads, start + j * kColumns, t);
-            panel += Kind::run / 4 * kGroupPanels * 64;
+            DotRun<Kind, kVectors, kColumns>(s.codes[g * 8 + half * 4] + first * kBytes, quads,
+                                               Kind::zeros ? start : start + j * kColumns, t);
             quads += Kind::run / 4 * kColumns;
             COLIBRI_UNROLL for (std::size_t c = 0; c < kColumns; ++c) {
-                const auto y = hn::Set(FloatTag(), tile.Scales()[g * kColumns + c]);
+                const auto y = hn::Set(FloatTag(), tile.Scales()[step * kColumns + c]);
                 COLIBRI_UNROLL for (std::size_t v = 0; v < kVectors; ++v) {
                     const auto factor = hn::Mul(hn::Load(FloatTag(), scale + v * kLanes), y);  // a factor: can't be fused
                     acc[v][c] = FmaVec(hn::ConvertTo(FloatTag(), t[v][c]), factor, acc[v][c]);
                 }
                 if constexpr (Kind::minimums) {
-                    const float weighted = runs == 1 ? tile.Weighted()[g * kColumns + c]
-                                                     : tile.Scales()[g * kColumns + c] *
+                    const float weighted = runs == 1 ? tile.Weighted()[step * kColumns + c]
+                                                     : tile.Scales()[step * kColumns + c] *
                                                            static_cast<float>(tile.HalfSums()[j * kColumns + c]);
                     COLIBRI_UNROLL for (std::size_t v = 0; v < kVectors; ++v) {
                         acc[v][c] = FmaVec(hn::Load(FloatTag(), minimum + v * kLanes), hn::Set(FloatTag(), weighted), acc[v][c]);
                     }
                 }
             }
-            scale += kGroupPanels * 16;
-            minimum += kGroupPanels * 16;
         }
     }
     COLIBRI_UNROLL for (std::size_t c = 0; c < kColumns; ++c) {
@@ -131,41 +140,38 @@ COLIBRI_KERNEL void Tile(PanelScratch& s, const TileArguments& a, std::size_t fi
     }
 }
 
-/// A packed tile times all rows of the group.
+/// A packed tile times all rows of the group. Returns its end.
 template <class Kind, std::size_t kColumns>
-COLIBRI_KERNEL void Tiles(PanelScratch& s, const TileArguments& a, const std::int32_t* words) {
-    for (std::size_t v = 0; v < kGroupPanels * kByteParts; v += kTileVectors) Tile<Kind, kTileVectors, kColumns>(s, a, v, words);
+COLIBRI_KERNEL const std::int32_t* Tiles(PanelScratch& s, const TileArguments& a, const std::int32_t* words) {
+    constexpr std::size_t runs = 32 / Kind::run;
+    const PackedTile<kColumns> tile{words};
+    // What the zero point of the codes adds too much, for all runs and columns at once.
+    alignas(64) std::int32_t start[round_up<std::size_t>(Kind::zeros ? 1 : 16 * runs * kColumns, 16)];
+    if constexpr (!Kind::zeros) {
+        const std::int32_t* sums = runs == 1 ? tile.Sums() : tile.HalfSums();
+        const auto zero = hn::Set(WordTag(), -a.zero);
+        for (std::size_t i = 0; i < tile.Steps() * runs * kColumns; i += kLanes) {
+            hn::Store(hn::Mul(hn::LoadU(WordTag(), sums + i), zero), WordTag(), start + i);
+        }
+    }
+    for (std::size_t v = 0; v < a.panels * kByteParts; v += kTileVectors) {
+        Tile<Kind, kTileVectors, kColumns>(s, a, v, tile, start);
+    }
+    return tile.End();
 }
 
-/// `count` packed columns times all rows of the group.
+/// One chunk of a group of rows times all columns. Not inlined: formats of one kind share it.
 template <class Kind>
-COLIBRI_KERNEL void PackedColumns(PanelScratch& s, const TileArguments& a, const std::int32_t* words, std::size_t count) {
-    for (; count >= kTileColumns; count -= kTileColumns) {
-        Tiles<Kind, kTileColumns>(s, a, words);
-        words += PackedTile<kTileColumns>::Words(a.groups);
-    }
+COLIBRI_OUTLINE void AllColumns(PanelScratch& s, const TileArguments& a, std::size_t chunk) {
+    const std::int32_t* words = a.product->packed.words + chunk * a.product->packed.chunk_words;
+    std::size_t count = a.product->column_count;
+    for (; count >= kTileColumns; count -= kTileColumns) words = Tiles<Kind, kTileColumns>(s, a, words);
     switch (RestColumns(count)) {
         case 0: break;
         case 1: Tiles<Kind, 1>(s, a, words); break;
         case 2: Tiles<Kind, 2>(s, a, words); break;
         case 4: Tiles<Kind, kTileColumns < 4 ? 1 : 4>(s, a, words); break;
         default: Tiles<Kind, kTileColumns>(s, a, words); break;
-    }
-}
-
-/// One chunk of a group of rows times all columns: first all of them, then for each group of 32 those that have a residual there.
-/// Not inlined: formats of one kind share it.
-template <class Kind>
-COLIBRI_OUTLINE void AllColumns(PanelScratch& s, TileArguments a, std::size_t chunk) {
-    const product_arguments& p = *a.product;
-    PackedColumns<Kind>(s, a, p.packed.words + chunk * p.packed.chunk_words, p.column_count);
-    const std::size_t groups = a.groups;
-    a.groups = 1;
-    a.begins = false;
-    for (std::size_t g = 0; g < groups; ++g) {
-        const std::size_t at = chunk * 8 + g;
-        a.first = g;
-        PackedColumns<Kind>(s, a, p.packed.residual_words + at * p.packed.group_words, p.packed.residual_counts[at]);
     }
 }
 
@@ -286,14 +292,15 @@ COLIBRI_KERNEL void UnpackChunk(const std::uint8_t* chunk, std::size_t groups, s
     }
 }
 
-/// Rows row .. row + kGroupPanels * 16 - 1 times all columns, not inlined: it has several callers. `kPanels`: the weights lie in panels.
+/// `panels` times 16 rows, from `row` on, times all columns, not inlined: it has several callers. `kPanels`: the weights lie in panels.
 template <class Format, bool kPanels>
-COLIBRI_OUTLINE void GemmGroup(const product_arguments& a, std::size_t row) {
+COLIBRI_OUTLINE void GemmGroup(const product_arguments& a, std::size_t row, std::size_t panels) {
+    static_assert(!TileKindOf<Format>::zeros || Codes<Format>::zero == 0);
     PanelScratch s;
     for (std::size_t chunk = 0; chunk * 256 < a.k; ++chunk) {
         const std::size_t left = (a.k - chunk * 256) / 32;
         const std::size_t groups = left < 8 ? left : 8;
-        for (std::size_t p = 0; p < kGroupPanels; ++p) {
+        for (std::size_t p = 0; p < panels; ++p) {
             if constexpr (kPanels) {
                 const auto* panel = reinterpret_cast<const std::uint8_t*>(a.weights) + (row / 16 + p) * a.row_bytes;
                 UnpackChunk<Format>(panel + chunk * panel_layout<Format>::chunk_bytes(8), groups, p, s);
@@ -301,18 +308,28 @@ COLIBRI_OUTLINE void GemmGroup(const product_arguments& a, std::size_t row) {
                 UnpackRows<Format>(a, row + p * 16, chunk, groups, p, s);
             }
         }
-        AllColumns<TileKindOf<Format>>(s, TileArguments{&a, row, 0, groups, Codes<Format>::zero, chunk == 0}, chunk);
+        AllColumns<TileKindOf<Format>>(s, TileArguments{&a, row, panels, Codes<Format>::zero, chunk == 0}, chunk);
     }
+}
+
+/// Rows [row, row_end) in groups: at least those of one tile.
+template <class Format, bool kPanels>
+COLIBRI_KERNEL void GemmRows(const product_arguments& a, std::size_t row, std::size_t row_end) {
+    constexpr std::size_t tile = kTilePanels * 16;
+    while (row_end - row >= tile) {
+        const std::size_t tiles = (row_end - row) / tile;
+        const std::size_t panels = tiles * kTilePanels < kGroupPanels ? tiles * kTilePanels : kGroupPanels;
+        GemmGroup<Format, kPanels>(a, row, panels);
+        row += panels * 16;
+    }
+    if (row < row_end) GemmGroup<Format, kPanels>(a, row_end - tile, kTilePanels);  // some rows twice, with the same result
 }
 
 /// Weights in the file's layout.
 template <class Format>
 COLIBRI_ENTRY void CodeProduct(const product_arguments& a, std::size_t row_begin, std::size_t row_end) {
-    constexpr std::size_t group = kGroupPanels * 16;
-    if (a.column_count >= packed_minimum && row_end - row_begin >= group) {
-        std::size_t r = row_begin;
-        for (; r + group <= row_end; r += group) GemmGroup<Format, false>(a, r);
-        if (r < row_end) GemmGroup<Format, false>(a, row_end - group);  // some rows twice, with the same result
+    if (a.column_count >= packed_minimum && row_end - row_begin >= kTilePanels * 16) {
+        GemmRows<Format, false>(a, row_begin, row_end);
         return;
     }
     for (std::size_t j = 0; j < a.column_count; ++j) GemvRows<Format>(a, row_begin, row_end, j);
@@ -321,14 +338,10 @@ COLIBRI_ENTRY void CodeProduct(const product_arguments& a, std::size_t row_begin
 /// Weights in panels.
 template <class Format>
 COLIBRI_ENTRY void PanelProduct(const product_arguments& a, std::size_t row_begin, std::size_t row_end) {
-    constexpr std::size_t group = kGroupPanels * 16;
-    std::size_t r = row_begin;
-    if (a.column_count >= packed_minimum) {
-        for (; r + group <= row_end; r += group) GemmGroup<Format, true>(a, r);
-        if (const std::size_t whole = row_end / 16 * 16; r < whole && whole - row_begin >= group) {
-            GemmGroup<Format, true>(a, whole - group);  // a panel twice, with the same result
-            r = whole;
-        }
+    const std::size_t whole = row_end / 16 * 16;
+    if (a.column_count >= packed_minimum && whole >= row_begin + kTilePanels * 16) {
+        GemmRows<Format, true>(a, row_begin, whole);
+        row_begin = whole;
     }
-    PanelColumns<Format>(a, r, row_end);
+    PanelColumns<Format>(a, row_begin, row_end);
 }

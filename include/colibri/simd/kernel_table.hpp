@@ -17,16 +17,14 @@ inline namespace COLIBRI_SIMD_ABI {
 
 /// Columns packed for a product of several: how is up to the target, see pack-inl.hpp. Memory that activations hold.
 struct packed_columns {
-    std::int32_t* words = nullptr;               ///< chunk i of 256 values of all columns at words + i * chunk_words
+    std::int32_t* words = nullptr;   ///< chunk i of 256 values of all columns at words + i * chunk_words
     std::size_t chunk_words = 0;
-    std::int32_t* residual_words = nullptr;      ///< residuals of group g of 32 at residual_words + g * group_words
-    std::size_t group_words = 0;
-    std::uint32_t* residual_counts = nullptr;    ///< columns with a residual in group g
+    std::uint32_t* order = nullptr;  ///< for each chunk a place for the columns' numbers
 };
 
-/// Words that a column takes for some groups of 32 values; at most packed_spare columns fill up the last tile.
-[[nodiscard]] constexpr std::size_t packed_words(std::size_t groups) noexcept { return 13 * groups + 1; }
-inline constexpr std::size_t packed_spare = 5;
+/// Words that a chunk of 256 values of n columns takes at most: of each of 16 steps 8 words of codes and 5 of scales and sums, and
+/// what a tile begins with. At most 5 columns fill up the last tile.
+[[nodiscard]] constexpr std::size_t packed_words(std::size_t n) noexcept { return (n + 5) * (16 * 13 + 6); }
 
 /// From this many columns on products go through packed ones.
 inline constexpr std::size_t packed_minimum = 4;

@@ -35,6 +35,12 @@
 #endif
 #endif
 #undef COLIBRI_SANITIZED
+// The dots of a run: all of them where they are one instruction each, because g++ copies sums between registers in a loop of two.
+#if COLIBRI_DOT && HWY_MAX_BYTES >= 64
+#define COLIBRI_UNROLL_RUN COLIBRI_UNROLL
+#else
+#define COLIBRI_UNROLL_RUN COLIBRI_UNROLL_TWICE
+#endif
 
 #if !COLIBRI_PLAIN_TARGET
 HWY_BEFORE_NAMESPACE();
@@ -85,3 +91,4 @@ HWY_AFTER_NAMESPACE();
 #undef COLIBRI_OUTLINE
 #undef COLIBRI_UNROLL
 #undef COLIBRI_UNROLL_TWICE
+#undef COLIBRI_UNROLL_RUN

@@ -159,9 +159,14 @@ inline void run(std::span<const product_job> jobs, activations& x, std::span<con
         x.prepare(job.w.type(), pool);
         tiles += (job.w.rows() + tile_rows - 1) / tile_rows;
     }
-    if ((columns.data() != nullptr ? columns.size() : x.columns()) >= packed_minimum) x.pack(columns, pool);
+    std::size_t at_once = tiles_per_chunk;
+    if ((columns.data() != nullptr ? columns.size() : x.columns()) >= packed_minimum) {
+        x.pack(columns, pool);
+        // The last chunk of one thread is what the others wait for.
+        if (tiles / tiles_per_chunk < std::size_t{16} * pool.used()) at_once = tiles_per_chunk / 2;
+    }
     const activations& ready = x;
-    pool.for_chunks(tiles, tiles_per_chunk, [&](std::size_t begin, std::size_t end, unsigned) {
+    pool.for_chunks(tiles, at_once, [&](std::size_t begin, std::size_t end, unsigned) {
         run_tiles(jobs, ready, columns, begin, end);
     });
 }
@@ -177,13 +182,11 @@ inline result<activations> activations::make(std::size_t max_columns, std::size_
     activations out;
     out.max_columns_ = max_columns;
     out.max_k_ = max_k;
-    const std::size_t groups = *k / quant::activation_group;
     auto memory = aligned_buffer::allocate(quant::activation_matrix::bytes(*k, max_columns));
     if (!memory) return std::move(memory).error();
     std::size_t words = 0;
     if (max_columns >= packed_minimum) {
-        const std::size_t columns = max_columns + packed_spare;
-        words = groups / 8 * columns * packed_words(8) + groups * (columns * packed_words(1) + 1) + 16;  // and what vectors read beyond
+        words = *k / quant::activation_chunk * (packed_words(max_columns) + max_columns) + 16;  // and what vectors read beyond
     }
     auto packed = aligned_buffer::allocate(words * sizeof(std::int32_t));
     if (!packed) return std::move(packed).error();
@@ -197,25 +200,36 @@ inline void activations::prepare(dtype type, thread_pool& pool) noexcept {
     quantised_ = true;
     matrix_ = quant::activation_matrix::over(memory_.data(), k_, columns_);
     const auto& table = detail::kernels();
+    const auto residuals = [&](std::size_t c) {
+        table.residuals(x_ + c * stride_, k_, matrix_.plane.column(matrix_.stride, c), matrix_.residual.column(matrix_.stride, c),
+                        matrix_.column_flags(c));
+    };
+    const auto quantise = [&](std::size_t c, std::size_t from, std::size_t n) {
+        const auto plane = matrix_.plane.column(matrix_.stride, c);
+        table.quantise(x_ + c * stride_ + from, n, plane.from(from));
+        if (from + n == k_) std::fill(plane.codes + k_, plane.codes + matrix_.stride.codes, std::int8_t{0});
+    };
+    if (columns_ >= std::size_t{4} * pool.used()) {  // column by column, while it is in the cache
+        pool.for_chunks(columns_, 2, [&](std::size_t begin, std::size_t end, unsigned) {
+            for (std::size_t c = begin; c < end; ++c) {
+                quantise(c, 0, k_);
+                residuals(c);
+            }
+        });
+        return;
+    }
     // Pieces of at most 1024 values, so that one long column is shared too; the last piece of a column pads its codes.
     constexpr std::size_t piece = 1024;
     const std::size_t pieces = (k_ + piece - 1) / piece;
     pool.for_chunks(columns_ * pieces, 4, [&](std::size_t begin, std::size_t end, unsigned) {
         for (std::size_t i = begin; i < end; ++i) {
-            const std::size_t c = i / pieces;
             const std::size_t from = i % pieces * piece;
-            const std::size_t n = std::min(piece, k_ - from);
-            const auto plane = matrix_.plane.column(matrix_.stride, c);
-            table.quantise(x_ + c * stride_ + from, n, plane.from(from));
-            if (from + n == k_) std::fill(plane.codes + k_, plane.codes + matrix_.stride.codes, std::int8_t{0});
+            quantise(i / pieces, from, std::min(piece, k_ - from));
         }
     });
     // Residuals come when all scales of a column are known.
     pool.for_chunks(columns_, 4, [&](std::size_t begin, std::size_t end, unsigned) {
-        for (std::size_t c = begin; c < end; ++c) {
-            table.residuals(x_ + c * stride_, k_, matrix_.plane.column(matrix_.stride, c), matrix_.residual.column(matrix_.stride, c),
-                            matrix_.column_flags(c));
-        }
+        for (std::size_t c = begin; c < end; ++c) residuals(c);
     });
 }
 
@@ -229,14 +243,10 @@ inline void activations::pack(std::span<const std::uint32_t> columns, thread_poo
     arguments.columns = columns.data();
     arguments.column_count = all ? columns_ : columns.size();
     arguments.activations = matrix_;
-    const std::size_t groups = k_ / quant::activation_group;
-    const std::size_t chunks = (groups + 7) / 8;
-    const std::size_t width = arguments.column_count + packed_spare;
+    const std::size_t chunks = (k_ + quant::activation_chunk - 1) / quant::activation_chunk;
     packed_.words = packed_memory_.as<std::int32_t>().data();
-    packed_.chunk_words = width * packed_words(8);
-    packed_.residual_words = packed_.words + chunks * packed_.chunk_words;
-    packed_.group_words = width * packed_words(1);
-    packed_.residual_counts = reinterpret_cast<std::uint32_t*>(packed_.residual_words + groups * packed_.group_words);
+    packed_.chunk_words = packed_words(arguments.column_count);
+    packed_.order = reinterpret_cast<std::uint32_t*>(packed_.words + chunks * packed_.chunk_words);
     arguments.packed = packed_;
     pool.for_chunks(chunks, 1, [&](std::size_t begin, std::size_t end, unsigned) {
         for (std::size_t i = begin; i < end; ++i) table.pack(arguments, i);
