@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <iostream>
 #include <memory>
 #include <utility>
 
@@ -36,13 +37,18 @@ result<weights::holding> holding_of(const options& given) {
 result<expert_watch> heat_recorder(const std::string& path) {
     auto file = std::make_shared<std::ofstream>(expand_home(path), std::ios::trunc);
     if (!*file) return error{errc::io, concat("--record-heat: can't write ", quoted(path), ": ", std::strerror(errno))};
-    return expert_watch([file, step = std::uint64_t{0}, last = std::uint32_t{0}](std::uint32_t layer,
-                                                                                std::span<const std::uint32_t> experts) mutable {
+    return expert_watch([file, path, step = std::uint64_t{0}, last = std::uint32_t{0}](
+                            std::uint32_t layer, std::span<const std::uint32_t> experts) mutable {
+        if (!*file) return;
         if (layer <= last) ++step;  // the first layer again
         last = layer;
         std::string line = concat(step, " ", layer, " ");
-        for (const auto e : experts) line += concat(&e == experts.data() ? "" : ",", e);
+        for (std::size_t i = 0; i < experts.size(); ++i) line += concat(i == 0 ? "" : ",", experts[i]);
         *file << line << "\n" << std::flush;
+        if (!*file) {
+            std::cerr << concat("colibri: --record-heat: writing to ", quoted(path), " failed: ", std::strerror(errno),
+                                "; what follows isn't recorded\n");
+        }
     });
 }
 
