@@ -39,8 +39,8 @@ run_stage() {
         single) COLIBRI_SHORT=1 stage single single "" "test_kv test_session test_golden_models" -R '^(kv|session|golden_models)$' ;;
         single-all) COLIBRI_SHORT=1 stage single single "" "" ;;
         clang) COLIBRI_SHORT=1 stage clang dev "-DCMAKE_CXX_COMPILER=clang++-14 -DCOLIBRI_BUILD_BENCH=OFF" \
-            "colibri-program colibri_fuzzers test_core test_quant test_simd test_text test_session test_golden_models" \
-            -R '^(core|quant|simd|text|session|golden_models|house_consume_single|.*_fuzz)$' ;;
+            "colibri-program colibri_fuzzers test_core test_io test_quant test_simd test_text test_weights test_session test_golden_models" \
+            -R '^(core|io|quant|simd|text|weights|session|golden_models|house_consume_single|.*_fuzz)$' ;;
         aarch64) COLIBRI_SHORT=1 stage aarch64 dev "-DCMAKE_TOOLCHAIN_FILE=cmake/aarch64-linux-gnu.cmake -DCOLIBRI_BUILD_APPS=OFF -DCOLIBRI_BUILD_BENCH=OFF" \
             "test_core test_quant test_simd test_golden_models" -R '^(core|quant|simd|golden_models)$' ;;
         *) fail "no stage is called $1; there are dev, sanitize, single, single-all, clang, aarch64" ;;

@@ -6054,11 +6054,11 @@ struct file_identity {
     if (now == before) return {};
     if (now.size < before.size) {
         return error{errc::truncated,
-                     concat(quoted(path.string()), " became shorter while it is in use (", before.size, " bytes before, ",
+                     concat(quoted(path.string()), " became shorter while it was in use (", before.size, " bytes before, ",
                             now.size, " now); load it again once it is whole"),
                      now.size};
     }
-    return error{errc::io, concat(quoted(path.string()), " was changed while it is in use; load it again")};
+    return error{errc::io, concat(quoted(path.string()), " was changed while it was in use; load it again")};
 }
 
 }  // namespace colibri
@@ -18650,9 +18650,11 @@ private:
     [[nodiscard]] static std::size_t piece_size(std::uint64_t memory) noexcept {
         return static_cast<std::size_t>(std::clamp<std::uint64_t>(memory / 128, least_piece, most_piece));
     }
-    /// Reads go on while a layer computes: a 32nd of the memory, at least 3 pieces.
+    /// Reads go on while a layer computes: a 32nd of the memory, at least 3 pieces; of a small one up to a sixth, since a disk
+    /// needs some MiB asked for at once to be fast.
     [[nodiscard]] std::uint64_t ring_size(std::uint64_t memory) const noexcept {
-        return std::max<std::uint64_t>(3 * widest_room_, std::min<std::uint64_t>(memory / 32, most_ring));
+        const std::uint64_t wanted = std::max(memory / 32, std::min<std::uint64_t>(memory / 6, std::uint64_t{4} << 20));
+        return std::max<std::uint64_t>(3 * widest_room_, std::min<std::uint64_t>(wanted, most_ring));
     }
 
     [[nodiscard]] result<stream_plan> too_small(std::size_t piece, std::uint64_t needed, std::uint64_t memory,
@@ -20932,6 +20934,7 @@ public:
         set_sizes(wanted, ubatch);
         const bool fits = out_.resident_bytes <= out_.weights;
         out_.how = request_.how;
+        if (out_.how == weights::holding::resident && request_.memory != 0 && !fits) return too_large_resident();
         if (out_.how == weights::holding::automatic) out_.how = fits ? weights::holding::resident : weights::holding::streamed;
         if (out_.how == weights::holding::streamed) {
             if (auto ok = plan_streaming(wanted); !ok) {
@@ -20940,6 +20943,7 @@ public:
                 out_.how = weights::holding::mapped;
             }
         }
+        if (request_.how == weights::holding::automatic && out_.how == weights::holding::streamed) tell_streaming();
         if (out_.how == weights::holding::mapped) shrink_context(out_.budget - std::min(out_.budget, out_.process), 2, ubatch);
         if (out_.context < wanted) {
             out_.notes.push_back(concat("context ", out_.context, " instead of ", wanted, ": ", out_.budget >> 20,
@@ -20949,6 +20953,22 @@ public:
     }
 
 private:
+    [[nodiscard]] error too_large_resident() const {
+        return {errc::out_of_memory,
+                concat("a memory budget of ", out_.budget >> 20, " MiB is too small for resident weights: they take ",
+                       out_.resident_bytes >> 20, " MiB and ", out_.weights >> 20, " MiB are left beside a context of ", out_.context,
+                       " tokens and the process; --weights streamed holds a part of them")};
+    }
+
+    void tell_streaming() {
+        const auto& s = out_.streaming;
+        std::string read;
+        if (s.streamed_bytes != 0) read = concat(", ", s.streamed_bytes >> 20, " MiB are read for each token");
+        if (s.cache_bytes != 0) read += concat(", experts have a cache of ", s.cache_bytes >> 20, " MiB");
+        out_.notes.push_back(concat("the weights don't fit into ", out_.budget >> 20, " MiB and are streamed: ", s.pinned_bytes >> 20, " of ",
+                                    out_.resident_bytes >> 20, " MiB are held", read, " (--memory sets the budget)"));
+    }
+
     /// Bytes of activations for `tokens` tokens are a + b * tokens; logits aside.
     [[nodiscard]] result<void> measure_scratch() {
         const auto cpus = read_cpu_limits();
@@ -20976,7 +20996,8 @@ private:
         const std::uint64_t resident = read_process_memory().resident;
         const std::uint64_t free = read_memory_limits().free();
         // Sampling sorts candidates of 16 bytes; threads, template and text take the rest.
-        out_.process = resident + 6 * mib + std::uint64_t{h_.vocabulary} * 24;
+        // In whole steps, as it differs a little from one start to the next.
+        out_.process = round_up(resident + 5 * mib + std::uint64_t{h_.vocabulary} * 24, 2 * mib);
         if (request_.memory != 0) {
             out_.budget = request_.memory;
         } else {
@@ -21032,7 +21053,8 @@ private:
 
     /// Budget b with b - b / 28 - 1 MiB = everything.
     [[nodiscard]] std::uint64_t smallest_budget(std::uint64_t weights) const noexcept {
-        const std::uint64_t needed = out_.process + out_.kv + out_.scratch + weights + (std::uint64_t{1} << 20);
+        // 3 MiB: a later start may find its process a step larger.
+        const std::uint64_t needed = out_.process + out_.kv + out_.scratch + weights + (std::uint64_t{3} << 20);
         return needed + needed / 27 + 1;
     }
 
@@ -22189,7 +22211,7 @@ public:
         if (peaks) out.arithmetic = w.integer_madds / machine.integer_peak + w.float_madds / machine.float_peak;
         if (machine_.disk > 0.0) out.disk = out.disk_bytes / machine_.disk;
         out.known = machine.bandwidth > 0.0 && (peaks || one) && (machine_.disk > 0.0 || out.disk_bytes == 0.0);
-        out.predictable = how_ != weights::holding::mapped || out.disk_bytes == 0.0;
+        out.predictable = how_ != weights::holding::mapped;  // slower by a factor that depends on the format
         out.limit = std::max({out.memory, out.arithmetic, out.disk});
         out.expected = std::max({out.memory / shares_.decode, out.arithmetic / (one ? shares_.decode : shares_.prompt),
                                  out.disk / shares_.disk});

@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "colibri/core/concat.hpp"
-#include "colibri/io/byte_size.hpp"
+#include "colibri/core/number.hpp"
 #include "colibri/io/cpu_count.hpp"
 #include "colibri/io/cpu_name.hpp"
 #include "colibri/io/disk_identity.hpp"
@@ -142,12 +142,24 @@ void measure_the_disk(machine_figures& figures, const std::filesystem::path& mod
 result<double> bandwidth_of(std::string_view option, std::string_view text) {
     std::string_view size = text;
     if (size.ends_with("/s")) size.remove_suffix(2);
-    const auto bytes = parse_byte_size(size);
-    if (!bytes || *bytes == 0) {
+    // Speeds are told in powers of 1000, so they are taken so too.
+    double unit = 0.0;
+    if (!size.empty()) {
+        switch (size.back()) {
+            case 'K': case 'k': unit = 1e3; break;
+            case 'M': case 'm': unit = 1e6; break;
+            case 'G': case 'g': unit = 1e9; break;
+            case 'T': case 't': unit = 1e12; break;
+            default: break;
+        }
+        size.remove_suffix(1);
+    }
+    const auto number = parse_number<double>(size);
+    if (unit == 0.0 || !number || !(*number > 0.0) || *number * unit > 1e15) {
         return error{errc::invalid_argument,
                      concat(option, ": bytes per second are needed, such as 900M/s or 1.5G/s, not ", quoted(text))};
     }
-    return static_cast<double>(*bytes);
+    return *number * unit;
 }
 
 }  // namespace

@@ -61,7 +61,7 @@ const repl_command_row* find_repl_command(std::string_view name) {
 
 std::string unknown_repl_command(std::string_view name) {
     return concat("there is no command ", quoted(concat("/", name)), suggestion(name, command_names(), "/"),
-                  " /help lists all; a message that begins with '/' needs a second one: //", escaped(name));
+                  "; /help lists all; a message that begins with '/' needs a second one: //", escaped(name));
 }
 
 std::string repl_help() {

@@ -79,6 +79,7 @@ exit_code run_command(const arguments& args, output& out) {
     if (given.json) hooks.piece = {};
     const auto said = e.complete(*input.text, hooks);
     if (!said) {
+        out.end_line();  // of what came before the error
         if (said.error().code == errc::canceled) return exit_code::interrupted;
         out.fail(said.error().text());
         return exit_code_of(said.error());

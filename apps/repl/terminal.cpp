@@ -128,7 +128,7 @@ void handle_crash(int signal, siginfo_t* info, void*) {
     if (signal == SIGBUS && info->si_code == BUS_ADRERR) {
         // A page of a mapped file that isn't there any more, or that the disk doesn't give.
         static constexpr char text[] =
-            "error: a mapped file became shorter, or its disk failed, while it was in use; get the file again, or use "
+            "colibri: a mapped file became shorter, or its disk failed, while it was in use; get the file again, or use "
             "--weights resident, which needs it only at the start\n";
         (void)!::write(STDERR_FILENO, text, sizeof text - 1);
         ::_exit(static_cast<int>(exit_code::model));

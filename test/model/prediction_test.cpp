@@ -159,6 +159,7 @@ TEST_CASE("prediction: mapped weights that don't fit are read anew for each toke
     plan.budget = m.tensors().weight_bytes;
     const machine_speed machine = {.one = fast, .several = fast, .disk = 1e6};
     CHECK(speed_predictor(m, plan, {}, machine).decode(0).bytes_read == 0.0);
+    CHECK(!speed_predictor(m, plan, {}, machine).decode(0).expected);
     plan.kv = 1;
     const speed_predictor predictor(m, plan, {}, machine);
     const auto speed = predictor.decode(0);

@@ -35,6 +35,6 @@ TEST_CASE("a mapped file that shrinks ends the program with a sentence and an ex
     REQUIRE(WIFEXITED(status));
     CHECK(WEXITSTATUS(status) == static_cast<int>(repl::exit_code::model));
     const auto text = scratch::read(said);
-    CHECK(text.find("error: a mapped file became shorter") == 0);
+    CHECK(text.find("colibri: a mapped file became shorter") == 0);
     CHECK(text.find('\n') == text.size() - 1);
 }

@@ -37,6 +37,13 @@ def test_a_budget_that_cannot_work_is_refused_with_one_that_can(f):
     check(f.run("run", "-m", f.model(), *ASK, "--memory", f"{int(needed[1]) + 4}M").returncode, 0)
 
 
+def test_resident_weights_keep_to_the_budget(f):
+    done = f.run("run", "-m", f.model(), *ASK, "--weights", "resident", "--memory", "2M")
+    check(done.returncode, 2)
+    assert b"too small for resident weights" in done.stderr, done.stderr
+    check(f.run("plan", "-m", f.model(), "--weights", "resident", "--memory", "2M").returncode, 5)
+
+
 def test_sizes_that_are_none(f):
     for text in ("much", "-5", "1.5", "0", "12X", ""):
         done = f.run("run", "-m", f.model(), *ASK, f"--memory={text}")

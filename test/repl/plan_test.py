@@ -153,9 +153,9 @@ def test_speeds_follow_from_the_figures_given(f):
     path, _ = large_model(f)
     figures = ("--memory", "2G", "-c", "1024", "--memory-bandwidth", "20G/s", "--disk-bandwidth", "1G/s", "-t", "1", "--json")
     p = json.loads(f.run("plan", "-m", path, *figures).stdout)
-    check((p["memory_bandwidth_from"], p["memory_bandwidth"], p["disk_bandwidth"]), ("given", 20 << 30, 1 << 30))
+    check((p["memory_bandwidth_from"], p["memory_bandwidth"], p["disk_bandwidth"]), ("given", 20e9, 1e9))
     check(p["bottleneck"], "disk")
-    limit = (1 << 30) / p["bytes_read_per_token"]
+    limit = 1e9 / p["bytes_read_per_token"]
     assert abs(p["limit_tokens_per_second"] / limit - 1) < 1e-9, p
     assert 0.9 * limit < p["predicted_tokens_per_second"] < limit, p
     check(p["predicted_prompt_tokens_per_second"], None)  # arithmetic isn't known
@@ -168,7 +168,7 @@ def test_speeds_follow_from_the_figures_given(f):
     # A fast disk lets memory be the limit.
     p = json.loads(f.run("plan", "-m", path, *figures[:6], "--disk-bandwidth", "1T/s", "-t", "1", "--json").stdout)
     check(p["bottleneck"], "memory_bandwidth")
-    for wrong in (("--disk-bandwidth", "fast"), ("--memory-bandwidth", "0"), ("--disk-bandwidth", "5 apples/s")):
+    for wrong in (("--disk-bandwidth", "fast"), ("--memory-bandwidth", "40"), ("--memory-bandwidth", "0"), ("--disk-bandwidth", "5 apples/s")):
         done = plan(f, *wrong)
         check((done.returncode, done.stdout), (1, b""))
         assert wrong[0].encode() in done.stderr, done
@@ -203,7 +203,7 @@ def test_a_disk_measured_before_counts_and_is_dated(f):
     p = said(f)
     check((p["disk_bandwidth"], p["disk_bandwidth_from"], p["disk_bandwidth_date"]), (1234567890, "kept", "2026-11-29"))
     assert "2026-11-29" in plan(f).stdout.decode()
-    check(said(f, "--disk-bandwidth", "1000")["disk_bandwidth_from"], "given")
+    check(said(f, "--disk-bandwidth", "1000K/s")["disk_bandwidth_from"], "given")
 
 
 def test_a_probe_is_quick_and_kept(f):

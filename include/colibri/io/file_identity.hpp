@@ -40,11 +40,11 @@ struct file_identity {
     if (now == before) return {};
     if (now.size < before.size) {
         return error{errc::truncated,
-                     concat(quoted(path.string()), " became shorter while it is in use (", before.size, " bytes before, ",
+                     concat(quoted(path.string()), " became shorter while it was in use (", before.size, " bytes before, ",
                             now.size, " now); load it again once it is whole"),
                      now.size};
     }
-    return error{errc::io, concat(quoted(path.string()), " was changed while it is in use; load it again")};
+    return error{errc::io, concat(quoted(path.string()), " was changed while it was in use; load it again")};
 }
 
 }  // namespace colibri

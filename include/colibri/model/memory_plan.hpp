@@ -82,6 +82,7 @@ public:
         set_sizes(wanted, ubatch);
         const bool fits = out_.resident_bytes <= out_.weights;
         out_.how = request_.how;
+        if (out_.how == weights::holding::resident && request_.memory != 0 && !fits) return too_large_resident();
         if (out_.how == weights::holding::automatic) out_.how = fits ? weights::holding::resident : weights::holding::streamed;
         if (out_.how == weights::holding::streamed) {
             if (auto ok = plan_streaming(wanted); !ok) {
@@ -90,6 +91,7 @@ public:
                 out_.how = weights::holding::mapped;
             }
         }
+        if (request_.how == weights::holding::automatic && out_.how == weights::holding::streamed) tell_streaming();
         if (out_.how == weights::holding::mapped) shrink_context(out_.budget - std::min(out_.budget, out_.process), 2, ubatch);
         if (out_.context < wanted) {
             out_.notes.push_back(concat("context ", out_.context, " instead of ", wanted, ": ", out_.budget >> 20,
@@ -99,6 +101,22 @@ public:
     }
 
 private:
+    [[nodiscard]] error too_large_resident() const {
+        return {errc::out_of_memory,
+                concat("a memory budget of ", out_.budget >> 20, " MiB is too small for resident weights: they take ",
+                       out_.resident_bytes >> 20, " MiB and ", out_.weights >> 20, " MiB are left beside a context of ", out_.context,
+                       " tokens and the process; --weights streamed holds a part of them")};
+    }
+
+    void tell_streaming() {
+        const auto& s = out_.streaming;
+        std::string read;
+        if (s.streamed_bytes != 0) read = concat(", ", s.streamed_bytes >> 20, " MiB are read for each token");
+        if (s.cache_bytes != 0) read += concat(", experts have a cache of ", s.cache_bytes >> 20, " MiB");
+        out_.notes.push_back(concat("the weights don't fit into ", out_.budget >> 20, " MiB and are streamed: ", s.pinned_bytes >> 20, " of ",
+                                    out_.resident_bytes >> 20, " MiB are held", read, " (--memory sets the budget)"));
+    }
+
     /// Bytes of activations for `tokens` tokens are a + b * tokens; logits aside.
     [[nodiscard]] result<void> measure_scratch() {
         const auto cpus = read_cpu_limits();
@@ -126,7 +144,8 @@ private:
         const std::uint64_t resident = read_process_memory().resident;
         const std::uint64_t free = read_memory_limits().free();
         // Sampling sorts candidates of 16 bytes; threads, template and text take the rest.
-        out_.process = resident + 6 * mib + std::uint64_t{h_.vocabulary} * 24;
+        // In whole steps, as it differs a little from one start to the next.
+        out_.process = round_up(resident + 5 * mib + std::uint64_t{h_.vocabulary} * 24, 2 * mib);
         if (request_.memory != 0) {
             out_.budget = request_.memory;
         } else {
@@ -182,7 +201,8 @@ private:
 
     /// Budget b with b - b / 28 - 1 MiB = everything.
     [[nodiscard]] std::uint64_t smallest_budget(std::uint64_t weights) const noexcept {
-        const std::uint64_t needed = out_.process + out_.kv + out_.scratch + weights + (std::uint64_t{1} << 20);
+        // 3 MiB: a later start may find its process a step larger.
+        const std::uint64_t needed = out_.process + out_.kv + out_.scratch + weights + (std::uint64_t{3} << 20);
         return needed + needed / 27 + 1;
     }
 

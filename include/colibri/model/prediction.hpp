@@ -128,7 +128,7 @@ public:
         if (peaks) out.arithmetic = w.integer_madds / machine.integer_peak + w.float_madds / machine.float_peak;
         if (machine_.disk > 0.0) out.disk = out.disk_bytes / machine_.disk;
         out.known = machine.bandwidth > 0.0 && (peaks || one) && (machine_.disk > 0.0 || out.disk_bytes == 0.0);
-        out.predictable = how_ != weights::holding::mapped || out.disk_bytes == 0.0;
+        out.predictable = how_ != weights::holding::mapped;  // slower by a factor that depends on the format
         out.limit = std::max({out.memory, out.arithmetic, out.disk});
         out.expected = std::max({out.memory / shares_.decode, out.arithmetic / (one ? shares_.decode : shares_.prompt),
                                  out.disk / shares_.disk});

@@ -137,9 +137,11 @@ private:
     [[nodiscard]] static std::size_t piece_size(std::uint64_t memory) noexcept {
         return static_cast<std::size_t>(std::clamp<std::uint64_t>(memory / 128, least_piece, most_piece));
     }
-    /// Reads go on while a layer computes: a 32nd of the memory, at least 3 pieces.
+    /// Reads go on while a layer computes: a 32nd of the memory, at least 3 pieces; of a small one up to a sixth, since a disk
+    /// needs some MiB asked for at once to be fast.
     [[nodiscard]] std::uint64_t ring_size(std::uint64_t memory) const noexcept {
-        return std::max<std::uint64_t>(3 * widest_room_, std::min<std::uint64_t>(memory / 32, most_ring));
+        const std::uint64_t wanted = std::max(memory / 32, std::min<std::uint64_t>(memory / 6, std::uint64_t{4} << 20));
+        return std::max<std::uint64_t>(3 * widest_room_, std::min<std::uint64_t>(wanted, most_ring));
     }
 
     [[nodiscard]] result<stream_plan> too_small(std::size_t piece, std::uint64_t needed, std::uint64_t memory,
