@@ -11305,6 +11305,13 @@ public:
         return out;
     }
 
+    /// A matrix of the same columns and `count` rows, at most as many as before and not none.
+    [[nodiscard]] constexpr shape with_rows(std::uint64_t count) const noexcept {
+        shape out = slice();
+        out.dims_[1] = count;
+        return out;
+    }
+
     /// "576 x 1536", without the ones at the end.
     [[nodiscard]] std::string text() const;
 
@@ -11410,6 +11417,15 @@ public:
         tensor_ref out = *this;
         out.dims_ = dims_.slice();
         out.data_ = data_ + i * out.bytes();  // a whole number of panels
+        return out;
+    }
+
+    /// `count` rows of a matrix from `first` on. Preconditions: slices() == 1, first + count <= rows(); with panels, `first` is a
+    /// multiple of 16.
+    [[nodiscard]] tensor_ref row_range(std::size_t first, std::size_t count) const noexcept {
+        tensor_ref out = *this;
+        out.dims_ = dims_.with_rows(count);
+        out.data_ = data_ + (panel_bytes_ == 0 ? first * row_bytes_ : first / quant::panel_rows * panel_bytes_);
         return out;
     }
 
@@ -20595,9 +20611,12 @@ struct matrix_use {
 };
 
 /// out[c * out_stride + r] = dot(row r of the matrix, column c of x) for all of `uses`, whose slots ascend and lie behind those
-/// multiplied before. Rows don't depend on each other, so pieces don't change a bit. Errors: those of the weights' store.
+/// multiplied before. Rows don't depend on each other, so pieces don't change a bit. `cancel` is looked at every few
+/// milliseconds. Errors: those of the weights' store, canceled.
 [[nodiscard]] inline result<void> multiply(weights::lease& lease, std::span<const matrix_use> uses, simd::activations& x,
-                                           thread_pool& pool) {
+                                           thread_pool& pool, const cancel_flag* cancel) {
+    // Multiply-adds of one product; a core does some 10^11 a second.
+    constexpr std::size_t most_work = std::size_t{2} << 30;
     constexpr std::size_t most = 16;
     std::array<weights::row_piece, most> pieces;
     std::array<simd::product_job, most> jobs;
@@ -20609,13 +20628,30 @@ struct matrix_use {
             const auto use = std::find_if(uses.begin(), uses.end(), [&](const auto& u) { return u.slot == pieces[i].slot; });
             jobs[i] = {pieces[i].rows, use->out + pieces[i].first_row, use->out_stride};
         }
-        simd::products(std::span<const simd::product_job>(jobs).first(*n), x, pool);
+        std::size_t work = 0;
+        for (std::size_t i = 0; i < *n; ++i) work += jobs[i].w.rows() * jobs[i].w.columns() * x.columns();
+        if (work <= most_work) {
+            if (cancel != nullptr && cancel->requested()) return error{errc::canceled, "stopped in the middle of a step"};
+            simd::products(std::span<const simd::product_job>(jobs).first(*n), x, pool);
+            continue;
+        }
+        for (std::size_t i = 0; i < *n; ++i) {
+            const auto& whole = jobs[i];
+            const std::size_t step = std::max<std::size_t>(1, most_work / (whole.w.columns() * x.columns() * 256)) * 256;
+            for (std::size_t row = 0; row < whole.w.rows(); row += step) {
+                if (cancel != nullptr && cancel->requested()) return error{errc::canceled, "stopped in the middle of a step"};
+                const simd::product_job part{whole.w.row_range(row, std::min(step, whole.w.rows() - row)), whole.out + row,
+                                             whole.out_stride};
+                simd::products({&part, 1}, x, pool);
+            }
+        }
     }
 }
 
 /// The same for one matrix.
-[[nodiscard]] inline result<void> multiply(weights::lease& lease, const matrix_use& use, simd::activations& x, thread_pool& pool) {
-    return multiply(lease, std::span<const matrix_use>(&use, 1), x, pool);
+[[nodiscard]] inline result<void> multiply(weights::lease& lease, const matrix_use& use, simd::activations& x, thread_pool& pool,
+                                           const cancel_flag* cancel) {
+    return multiply(lease, std::span<const matrix_use>(&use, 1), x, pool, cancel);
 }
 
 }  // namespace colibri
@@ -20944,7 +20980,10 @@ public:
             }
         }
         if (request_.how == weights::holding::automatic && out_.how == weights::holding::streamed) tell_streaming();
-        if (out_.how == weights::holding::mapped) shrink_context(out_.budget - std::min(out_.budget, out_.process), 2, ubatch);
+        if (out_.how == weights::holding::mapped) {
+            shrink_context(out_.budget - std::min(out_.budget, out_.process), 2, ubatch);
+            if (out_.weights == 0) return too_large_without_weights();
+        }
         if (out_.context < wanted) {
             out_.notes.push_back(concat("context ", out_.context, " instead of ", wanted, ": ", out_.budget >> 20,
                                         " MiB of memory can be used (-c sets it)"));
@@ -20958,6 +20997,14 @@ private:
                 concat("a memory budget of ", out_.budget >> 20, " MiB is too small for resident weights: they take ",
                        out_.resident_bytes >> 20, " MiB and ", out_.weights >> 20, " MiB are left beside a context of ", out_.context,
                        " tokens and the process; --weights streamed holds a part of them")};
+    }
+
+    [[nodiscard]] error too_large_without_weights() {
+        out_.smallest = smallest_budget(0);
+        return {errc::out_of_memory,
+                concat("a context of ", out_.context, " tokens takes ", out_.kv >> 20, " MiB and activations take ", out_.scratch >> 20,
+                       " MiB; with the process that is more than the ", out_.budget >> 20,
+                       " MiB of memory that can be used: a smaller context (-c) or batch (-ub) needs less")};
     }
 
     void tell_streaming() {
@@ -21039,6 +21086,10 @@ private:
         std::uint64_t least = 0;
         if (request_.sizes.memory != 0) out_.weights = request_.sizes.memory;
         auto streaming = weights::stream_plan::make(file_, groups_, out_.weights, request_.sizes, &least);
+        while (!streaming && use_.context == 0 && out_.context > smallest_default_context && request_.sizes.memory == 0) {
+            set_sizes(std::max(smallest_default_context, out_.context / 2), ubatch);
+            streaming = weights::stream_plan::make(file_, groups_, out_.weights, request_.sizes, &least);
+        }
         out_.smallest = smallest_budget(least);
         if (!streaming && streaming.error().code == errc::out_of_memory) {
             return error{errc::out_of_memory,
@@ -21555,7 +21606,7 @@ inline void add_experts(layer_scratch& s, std::size_t tokens, std::uint32_t used
 /// logits. Each expert's tokens are gathered into one product. A token's sum ascends; experts run in the order in which their weights
 /// are in place where there is memory to keep the results apart, else ascending. Mixtral: arXiv:2401.04088.
 [[nodiscard]] inline result<void> mix_experts(const model& m, std::uint32_t layer, layer_scratch& s, thread_pool& pool,
-                                              std::size_t tokens) {
+                                              std::size_t tokens, const cancel_flag* cancel) {
     const auto& h = m.params();
     s.needed.clear();
     for (std::size_t t = 0; t < tokens; ++t) {
@@ -21576,6 +21627,7 @@ inline void add_experts(layer_scratch& s, std::size_t tokens, std::uint32_t used
         auto given = lease->next_expert(!apart);
         if (!given) return std::move(given).error();
         if (!*given) break;
+        if (cancel != nullptr && cancel->requested()) return error{errc::canceled, "stopped in the middle of a step"};
         const std::uint32_t e = **given;
         s.columns.clear();
         s.places.clear();
@@ -21625,8 +21677,9 @@ namespace colibri {
 /// that neither threads nor the other tokens of the batch change a bit.
 class layer_runner {
 public:
-    layer_runner(const model& m, kv_store& kv, layer_scratch& scratch, thread_pool& pool, std::size_t tokens) noexcept
-        : model_(m), h_(m.params()), kv_(kv), s_(scratch), pool_(pool), tokens_(tokens) {}
+    layer_runner(const model& m, kv_store& kv, layer_scratch& scratch, thread_pool& pool, std::size_t tokens,
+                 const cancel_flag* cancel) noexcept
+        : model_(m), h_(m.params()), kv_(kv), s_(scratch), pool_(pool), tokens_(tokens), cancel_(cancel) {}
 
     /// Adds attention(norm(x)) to the residual stream and stores the tokens' keys and values.
     [[nodiscard]] result<void> attention(std::uint32_t layer) {
@@ -21640,7 +21693,7 @@ public:
             {attention_slots::k, s_.keys(0), s_.key_width()},
             {attention_slots::v, s_.values(0), s_.value_width()},
         };
-        if (auto ok = multiply(*lease, inputs, s_.input, pool_); !ok) return ok;
+        if (auto ok = multiply(*lease, inputs, s_.input, pool_, cancel_); !ok) return ok;
         // Tokens side by side write to the same panels of keys: a thread takes several of a long prompt.
         const std::size_t chunk = std::clamp<std::size_t>(tokens_ / (std::size_t{4} * pool_.used()), 1, simd::key_lanes);
         pool_.for_chunks(tokens_, chunk, [&](std::size_t begin, std::size_t end, unsigned) {
@@ -21657,7 +21710,7 @@ public:
         job.out_stride = s_.attended_width();
         s_.attention.run(job, kv_, pool_);
         s_.input.assign(s_.attended(0), tokens_, s_.attended_width(), s_.attended_width());
-        if (auto ok = multiply(*lease, {attention_slots::output, s_.normed(0), h_.hidden}, s_.input, pool_); !ok) return ok;
+        if (auto ok = multiply(*lease, {attention_slots::output, s_.normed(0), h_.hidden}, s_.input, pool_, cancel_); !ok) return ok;
         add_to_residual(v.output_bias, v.post_attention_norm);
         return {};
     }
@@ -21671,15 +21724,15 @@ public:
         normalise(v.feed_forward_norm);
         s_.input.assign(s_.normed(0), tokens_, h_.hidden, h_.hidden);
         if (h_.experts > 0) {
-            if (auto ok = multiply(*lease, {0, s_.router(0), h_.experts}, s_.input, pool_); !ok) return ok;
+            if (auto ok = multiply(*lease, {0, s_.router(0), h_.experts}, s_.input, pool_, cancel_); !ok) return ok;
             *lease = {};
-            if (auto ok = mix_experts(model_, layer, s_, pool_, tokens_); !ok) return ok;
+            if (auto ok = mix_experts(model_, layer, s_, pool_, tokens_, cancel_); !ok) return ok;
         } else {
             const matrix_use inputs[] = {
                 {feed_forward_slots::gate, s_.gate(0), h_.feed_forward},
                 {feed_forward_slots::up, s_.up(0), h_.feed_forward},
             };
-            if (auto ok = multiply(*lease, inputs, s_.input, pool_); !ok) return ok;
+            if (auto ok = multiply(*lease, inputs, s_.input, pool_, cancel_); !ok) return ok;
             pool_.for_chunks(tokens_, 1, [&](std::size_t begin, std::size_t end, unsigned) {
                 for (std::size_t t = begin; t < end; ++t) {
                     add_bias(s_.gate(t), v.gate_bias);
@@ -21688,7 +21741,7 @@ public:
                 }
             });
             s_.input.assign(s_.gate(0), tokens_, h_.feed_forward, h_.feed_forward);
-            if (auto ok = multiply(*lease, {feed_forward_slots::down, s_.normed(0), h_.hidden}, s_.input, pool_); !ok) return ok;
+            if (auto ok = multiply(*lease, {feed_forward_slots::down, s_.normed(0), h_.hidden}, s_.input, pool_, cancel_); !ok) return ok;
         }
         add_to_residual(v.down_bias, v.post_feed_forward_norm);
         return {};
@@ -21747,6 +21800,7 @@ private:
     layer_scratch& s_;
     thread_pool& pool_;
     std::size_t tokens_;
+    const cancel_flag* cancel_;
 };
 
 }  // namespace colibri
@@ -21793,7 +21847,7 @@ public:
 
     /// Evaluates up to `ubatch` tokens; those of a sequence in order of position. On success their keys and values are in the
     /// cache and `logits(i)` are those of the i-th token with `output`. On an error nothing was appended.
-    /// `cancel` is looked at before each layer and in waits for the disk; `watch` is told of the layers done, after each.
+    /// `cancel` is looked at in layers and in waits for the disk; `watch` is told of the layers done, after each.
     /// Errors: invalid_argument, context_full, canceled, io and others of the weights' store.
     [[nodiscard]] inline result<void> step(std::span<const batch_token> tokens, const cancel_flag* cancel = nullptr,
                                            const progress_fn& watch = {});
@@ -21816,7 +21870,7 @@ private:
 
     [[nodiscard]] inline result<void> check(std::span<const batch_token> tokens);
     [[nodiscard]] inline result<void> embed(std::span<const batch_token> tokens);
-    [[nodiscard]] inline result<void> head(std::span<const batch_token> tokens);
+    [[nodiscard]] inline result<void> head(std::span<const batch_token> tokens, const cancel_flag* cancel);
 
     model model_;
     evaluator_options options_;
@@ -21908,7 +21962,7 @@ inline result<void> evaluator::embed(std::span<const batch_token> tokens) {
     return {};
 }
 
-inline result<void> evaluator::head(std::span<const batch_token> tokens) {
+inline result<void> evaluator::head(std::span<const batch_token> tokens, const cancel_flag* cancel) {
     const auto& h = model_.params();
     std::size_t outputs = 0;
     for (std::size_t i = 0; i < tokens.size(); ++i) {
@@ -21921,7 +21975,7 @@ inline result<void> evaluator::head(std::span<const batch_token> tokens) {
     auto lease = model_.weights().acquire(model_.tensors().head);
     if (!lease) return std::move(lease).error();
     scratch_.input.assign(scratch_.normed(0), outputs, h.hidden, h.hidden);
-    if (auto ok = multiply(*lease, {0, logits_.as<float>().data(), h.vocabulary}, scratch_.input, *pool_); !ok) return ok;
+    if (auto ok = multiply(*lease, {0, logits_.as<float>().data(), h.vocabulary}, scratch_.input, *pool_, cancel); !ok) return ok;
     if (h.logit_softcap > 0.0f) {
         for (std::size_t i = 0; i < outputs; ++i) simd::softcap(logits(i).data(), h.logit_softcap, h.vocabulary);
     }
@@ -21939,14 +21993,14 @@ inline result<void> evaluator::step(std::span<const batch_token> tokens, const c
     scratch_.plan_attention(tokens.size());
     scratch_.fill_rope(model_.rope(), model_.local_rope(), tokens.size());
     pool_->use(tokens.size() == 1 ? options_.threads : options_.threads_batch);
-    layer_runner run{model_, *kv_, scratch_, *pool_, tokens.size()};
+    layer_runner run{model_, *kv_, scratch_, *pool_, tokens.size(), cancel};
     for (std::uint32_t layer = 0; layer < model_.params().layers; ++layer) {
         if (cancel != nullptr && cancel->requested()) return error{errc::canceled, "stopped in the middle of a step"};
         if (auto ok = run.attention(layer); !ok) return ok;
         if (auto ok = run.feed_forward(layer); !ok) return ok;
         if (watch && !watch({layer + 1, model_.params().layers})) return error{errc::canceled, "stopped in the middle of a step"};
     }
-    if (auto ok = head(tokens); !ok) return ok;
+    if (auto ok = head(tokens, cancel); !ok) return ok;
     for (std::uint32_t s = 0; s < options_.sequences; ++s) {
         if (next_[s] != kv_->length(s)) kv_->append(s, next_[s] - kv_->length(s));
     }

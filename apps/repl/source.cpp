@@ -2,9 +2,11 @@
 
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <memory>
+#include <system_error>
 #include <utility>
 
 #include "colibri/core/concat.hpp"
@@ -34,9 +36,7 @@ result<weights::holding> holding_of(const options& given) {
 }
 
 // Writes a line for each layer of a mixture and each step: "step layer expert,expert,...".
-result<expert_watch> heat_recorder(const std::string& path) {
-    auto file = std::make_shared<std::ofstream>(expand_home(path), std::ios::trunc);
-    if (!*file) return error{errc::io, concat("--record-heat: can't write ", quoted(path), ": ", std::strerror(errno))};
+expert_watch heat_recorder(const std::string& path, const std::shared_ptr<std::ofstream>& file) {
     return expert_watch([file, path, step = std::uint64_t{0}, last = std::uint32_t{0}](
                             std::uint32_t layer, std::span<const std::uint32_t> experts) mutable {
         if (!*file) return;
@@ -50,6 +50,20 @@ result<expert_watch> heat_recorder(const std::string& path) {
                                 "; what follows isn't recorded\n");
         }
     });
+}
+
+// Only now, as nothing is to be written for a model that can't be used; and never over the model.
+result<void> open_heat_file(const model& m, const std::string& path, std::ofstream& out) {
+    const auto refuse = [&](std::string_view why) { return error{errc::invalid_argument, concat("--record-heat ", quoted(path), ": ", why)}; };
+    if (m.params().experts == 0) return refuse("this model has no experts, so there is nothing to record");
+    const auto target = expand_home(path);
+    for (const auto& part : m.file().parts()) {
+        std::error_code none;
+        if (std::filesystem::equivalent(part.path, target, none)) return refuse("that is the model itself");
+    }
+    out.open(target, std::ios::trunc);
+    if (!out) return refuse(concat("can't be written: ", std::strerror(errno)));
+    return {};
 }
 
 }  // namespace
@@ -79,11 +93,6 @@ result<model_options> holding_options(const options& given, const session_option
         if (*size == 0) return error{errc::invalid_argument, "--memory: nothing runs in 0 bytes; leave it out or say auto"};
         how.memory = *size;
     }
-    if (given.record_heat) {
-        auto watch = heat_recorder(*given.record_heat);
-        if (!watch) return std::move(watch).error();
-        how.on_experts = *std::move(watch);
-    }
     return how;
 }
 
@@ -91,11 +100,16 @@ result<model> open_source(const options& given, const session_options& use, prog
     auto how = holding_options(given, use);
     if (!how) return std::move(how).error();
     how->loading.progress = std::move(loading);
+    const auto heat = std::make_shared<std::ofstream>();
+    if (given.record_heat) how->on_experts = heat_recorder(*given.record_heat, heat);
     auto source = model::open(given.model.value_or(""), *how);
     if (!source) {
         auto problem = std::move(source).error();
         if (problem.code == errc::invalid_argument) problem.code = errc::bad_value;  // not the caller's: the file's
         return problem;
+    }
+    if (given.record_heat) {
+        if (auto ok = open_heat_file(*source, *given.record_heat, *heat); !ok) return std::move(ok).error();
     }
     return source;
 }

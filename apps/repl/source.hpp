@@ -12,14 +12,15 @@ namespace colibri::repl {
 [[nodiscard]] result<void> choose_target(const options& given);
 
 /// How options ask for a model's weights to be held, `use` being the sizes of the session to come. Errors: invalid_argument for
-/// --weights and --mmap that contradict each other and for a --memory that is no size; io (--record-heat can't be written).
+/// --weights and --mmap that contradict each other and for a --memory that is no size.
 [[nodiscard]] result<model_options> holding_options(const options& given, const session_options& use);
 
 /// The sizes that were given.
 [[nodiscard]] session_options sizes_of(const options& given);
 
-/// Opens options::model; `loading` is told how much has been read. Errors: those of holding_options and of model::open, of which
-/// none becomes invalid_argument, as nothing is wrong with the call.
+/// Opens options::model, and then the file of --record-heat; `loading` is told how much has been read. Errors: those of
+/// holding_options; invalid_argument for --record-heat; those of model::open, of which none becomes invalid_argument, as nothing is wrong
+/// with the call.
 [[nodiscard]] result<model> open_source(const options& given, const session_options& use, progress_fn loading = {});
 
 /// Copies the sizes that were given: `out` is a session_options or a chat_options.

@@ -107,6 +107,19 @@ def test_heat_files(f):
     done = f.run("run", "-m", f.model("mixtral"), *ASK, "--record-heat", os.path.join(f.home, "no", "folder"))
     assert done.returncode != 0 and b"--record-heat" in done.stderr, done
     check(done.stdout, b"")
+    # Nothing is written over the model, nor for one that isn't used.
+    model = os.path.join(f.home, "model.gguf")
+    shutil.copy(f.model("mixtral"), model)
+    size = os.path.getsize(model)
+    os.symlink(model, os.path.join(f.home, "link"))
+    for target in (model, os.path.join(f.home, "link")):
+        check(f.run("run", "-m", model, *ASK, "--record-heat", target).returncode, 1)
+        check(os.path.getsize(model), size)
+    kept = os.path.join(f.home, "kept")
+    shutil.copy(f.model(), kept)
+    for more in (("-m", model, "--memory", "1M"), ("-m", f.model())):
+        assert f.run("run", *more, *ASK, "--record-heat", kept).returncode != 0
+        check(os.path.getsize(kept), os.path.getsize(f.model()))
 
 
 run_tests(globals())

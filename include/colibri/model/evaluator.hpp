@@ -47,7 +47,7 @@ public:
 
     /// Evaluates up to `ubatch` tokens; those of a sequence in order of position. On success their keys and values are in the
     /// cache and `logits(i)` are those of the i-th token with `output`. On an error nothing was appended.
-    /// `cancel` is looked at before each layer and in waits for the disk; `watch` is told of the layers done, after each.
+    /// `cancel` is looked at in layers and in waits for the disk; `watch` is told of the layers done, after each.
     /// Errors: invalid_argument, context_full, canceled, io and others of the weights' store.
     [[nodiscard]] inline result<void> step(std::span<const batch_token> tokens, const cancel_flag* cancel = nullptr,
                                            const progress_fn& watch = {});
@@ -70,7 +70,7 @@ private:
 
     [[nodiscard]] inline result<void> check(std::span<const batch_token> tokens);
     [[nodiscard]] inline result<void> embed(std::span<const batch_token> tokens);
-    [[nodiscard]] inline result<void> head(std::span<const batch_token> tokens);
+    [[nodiscard]] inline result<void> head(std::span<const batch_token> tokens, const cancel_flag* cancel);
 
     model model_;
     evaluator_options options_;
@@ -162,7 +162,7 @@ inline result<void> evaluator::embed(std::span<const batch_token> tokens) {
     return {};
 }
 
-inline result<void> evaluator::head(std::span<const batch_token> tokens) {
+inline result<void> evaluator::head(std::span<const batch_token> tokens, const cancel_flag* cancel) {
     const auto& h = model_.params();
     std::size_t outputs = 0;
     for (std::size_t i = 0; i < tokens.size(); ++i) {
@@ -175,7 +175,7 @@ inline result<void> evaluator::head(std::span<const batch_token> tokens) {
     auto lease = model_.weights().acquire(model_.tensors().head);
     if (!lease) return std::move(lease).error();
     scratch_.input.assign(scratch_.normed(0), outputs, h.hidden, h.hidden);
-    if (auto ok = multiply(*lease, {0, logits_.as<float>().data(), h.vocabulary}, scratch_.input, *pool_); !ok) return ok;
+    if (auto ok = multiply(*lease, {0, logits_.as<float>().data(), h.vocabulary}, scratch_.input, *pool_, cancel); !ok) return ok;
     if (h.logit_softcap > 0.0f) {
         for (std::size_t i = 0; i < outputs; ++i) simd::softcap(logits(i).data(), h.logit_softcap, h.vocabulary);
     }
@@ -193,14 +193,14 @@ inline result<void> evaluator::step(std::span<const batch_token> tokens, const c
     scratch_.plan_attention(tokens.size());
     scratch_.fill_rope(model_.rope(), model_.local_rope(), tokens.size());
     pool_->use(tokens.size() == 1 ? options_.threads : options_.threads_batch);
-    layer_runner run{model_, *kv_, scratch_, *pool_, tokens.size()};
+    layer_runner run{model_, *kv_, scratch_, *pool_, tokens.size(), cancel};
     for (std::uint32_t layer = 0; layer < model_.params().layers; ++layer) {
         if (cancel != nullptr && cancel->requested()) return error{errc::canceled, "stopped in the middle of a step"};
         if (auto ok = run.attention(layer); !ok) return ok;
         if (auto ok = run.feed_forward(layer); !ok) return ok;
         if (watch && !watch({layer + 1, model_.params().layers})) return error{errc::canceled, "stopped in the middle of a step"};
     }
-    if (auto ok = head(tokens); !ok) return ok;
+    if (auto ok = head(tokens, cancel); !ok) return ok;
     for (std::uint32_t s = 0; s < options_.sequences; ++s) {
         if (next_[s] != kv_->length(s)) kv_->append(s, next_[s] - kv_->length(s));
     }

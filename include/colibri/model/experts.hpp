@@ -44,7 +44,7 @@ inline void add_experts(layer_scratch& s, std::size_t tokens, std::uint32_t used
 /// logits. Each expert's tokens are gathered into one product. A token's sum ascends; experts run in the order in which their weights
 /// are in place where there is memory to keep the results apart, else ascending. Mixtral: arXiv:2401.04088.
 [[nodiscard]] inline result<void> mix_experts(const model& m, std::uint32_t layer, layer_scratch& s, thread_pool& pool,
-                                              std::size_t tokens) {
+                                              std::size_t tokens, const cancel_flag* cancel) {
     const auto& h = m.params();
     s.needed.clear();
     for (std::size_t t = 0; t < tokens; ++t) {
@@ -65,6 +65,7 @@ inline void add_experts(layer_scratch& s, std::size_t tokens, std::uint32_t used
         auto given = lease->next_expert(!apart);
         if (!given) return std::move(given).error();
         if (!*given) break;
+        if (cancel != nullptr && cancel->requested()) return error{errc::canceled, "stopped in the middle of a step"};
         const std::uint32_t e = **given;
         s.columns.clear();
         s.places.clear();

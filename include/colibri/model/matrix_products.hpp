@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <span>
 
+#include "colibri/core/cancel.hpp"
 #include "colibri/core/thread_pool.hpp"
 #include "colibri/simd/product.hpp"
 #include "colibri/weights/store.hpp"
@@ -20,9 +21,12 @@ struct matrix_use {
 };
 
 /// out[c * out_stride + r] = dot(row r of the matrix, column c of x) for all of `uses`, whose slots ascend and lie behind those
-/// multiplied before. Rows don't depend on each other, so pieces don't change a bit. Errors: those of the weights' store.
+/// multiplied before. Rows don't depend on each other, so pieces don't change a bit. `cancel` is looked at every few
+/// milliseconds. Errors: those of the weights' store, canceled.
 [[nodiscard]] inline result<void> multiply(weights::lease& lease, std::span<const matrix_use> uses, simd::activations& x,
-                                           thread_pool& pool) {
+                                           thread_pool& pool, const cancel_flag* cancel) {
+    // Multiply-adds of one product; a core does some 10^11 a second.
+    constexpr std::size_t most_work = std::size_t{2} << 30;
     constexpr std::size_t most = 16;
     std::array<weights::row_piece, most> pieces;
     std::array<simd::product_job, most> jobs;
@@ -34,13 +38,30 @@ struct matrix_use {
             const auto use = std::find_if(uses.begin(), uses.end(), [&](const auto& u) { return u.slot == pieces[i].slot; });
             jobs[i] = {pieces[i].rows, use->out + pieces[i].first_row, use->out_stride};
         }
-        simd::products(std::span<const simd::product_job>(jobs).first(*n), x, pool);
+        std::size_t work = 0;
+        for (std::size_t i = 0; i < *n; ++i) work += jobs[i].w.rows() * jobs[i].w.columns() * x.columns();
+        if (work <= most_work) {
+            if (cancel != nullptr && cancel->requested()) return error{errc::canceled, "stopped in the middle of a step"};
+            simd::products(std::span<const simd::product_job>(jobs).first(*n), x, pool);
+            continue;
+        }
+        for (std::size_t i = 0; i < *n; ++i) {
+            const auto& whole = jobs[i];
+            const std::size_t step = std::max<std::size_t>(1, most_work / (whole.w.columns() * x.columns() * 256)) * 256;
+            for (std::size_t row = 0; row < whole.w.rows(); row += step) {
+                if (cancel != nullptr && cancel->requested()) return error{errc::canceled, "stopped in the middle of a step"};
+                const simd::product_job part{whole.w.row_range(row, std::min(step, whole.w.rows() - row)), whole.out + row,
+                                             whole.out_stride};
+                simd::products({&part, 1}, x, pool);
+            }
+        }
     }
 }
 
 /// The same for one matrix.
-[[nodiscard]] inline result<void> multiply(weights::lease& lease, const matrix_use& use, simd::activations& x, thread_pool& pool) {
-    return multiply(lease, std::span<const matrix_use>(&use, 1), x, pool);
+[[nodiscard]] inline result<void> multiply(weights::lease& lease, const matrix_use& use, simd::activations& x, thread_pool& pool,
+                                           const cancel_flag* cancel) {
+    return multiply(lease, std::span<const matrix_use>(&use, 1), x, pool, cancel);
 }
 
 }  // namespace colibri

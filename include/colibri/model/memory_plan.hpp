@@ -92,7 +92,10 @@ public:
             }
         }
         if (request_.how == weights::holding::automatic && out_.how == weights::holding::streamed) tell_streaming();
-        if (out_.how == weights::holding::mapped) shrink_context(out_.budget - std::min(out_.budget, out_.process), 2, ubatch);
+        if (out_.how == weights::holding::mapped) {
+            shrink_context(out_.budget - std::min(out_.budget, out_.process), 2, ubatch);
+            if (out_.weights == 0) return too_large_without_weights();
+        }
         if (out_.context < wanted) {
             out_.notes.push_back(concat("context ", out_.context, " instead of ", wanted, ": ", out_.budget >> 20,
                                         " MiB of memory can be used (-c sets it)"));
@@ -106,6 +109,14 @@ private:
                 concat("a memory budget of ", out_.budget >> 20, " MiB is too small for resident weights: they take ",
                        out_.resident_bytes >> 20, " MiB and ", out_.weights >> 20, " MiB are left beside a context of ", out_.context,
                        " tokens and the process; --weights streamed holds a part of them")};
+    }
+
+    [[nodiscard]] error too_large_without_weights() {
+        out_.smallest = smallest_budget(0);
+        return {errc::out_of_memory,
+                concat("a context of ", out_.context, " tokens takes ", out_.kv >> 20, " MiB and activations take ", out_.scratch >> 20,
+                       " MiB; with the process that is more than the ", out_.budget >> 20,
+                       " MiB of memory that can be used: a smaller context (-c) or batch (-ub) needs less")};
     }
 
     void tell_streaming() {
@@ -187,6 +198,10 @@ private:
         std::uint64_t least = 0;
         if (request_.sizes.memory != 0) out_.weights = request_.sizes.memory;
         auto streaming = weights::stream_plan::make(file_, groups_, out_.weights, request_.sizes, &least);
+        while (!streaming && use_.context == 0 && out_.context > smallest_default_context && request_.sizes.memory == 0) {
+            set_sizes(std::max(smallest_default_context, out_.context / 2), ubatch);
+            streaming = weights::stream_plan::make(file_, groups_, out_.weights, request_.sizes, &least);
+        }
         out_.smallest = smallest_budget(least);
         if (!streaming && streaming.error().code == errc::out_of_memory) {
             return error{errc::out_of_memory,

@@ -45,6 +45,13 @@ public:
         return out;
     }
 
+    /// A matrix of the same columns and `count` rows, at most as many as before and not none.
+    [[nodiscard]] constexpr shape with_rows(std::uint64_t count) const noexcept {
+        shape out = slice();
+        out.dims_[1] = count;
+        return out;
+    }
+
     /// "576 x 1536", without the ones at the end.
     [[nodiscard]] std::string text() const;
 

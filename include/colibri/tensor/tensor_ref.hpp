@@ -78,6 +78,15 @@ public:
         return out;
     }
 
+    /// `count` rows of a matrix from `first` on. Preconditions: slices() == 1, first + count <= rows(); with panels, `first` is a
+    /// multiple of 16.
+    [[nodiscard]] tensor_ref row_range(std::size_t first, std::size_t count) const noexcept {
+        tensor_ref out = *this;
+        out.dims_ = dims_.with_rows(count);
+        out.data_ = data_ + (panel_bytes_ == 0 ? first * row_bytes_ : first / quant::panel_rows * panel_bytes_);
+        return out;
+    }
+
     /// The same tensor with its bytes elsewhere: `data` has bytes() bytes with the layout's alignment.
     [[nodiscard]] tensor_ref at(const std::byte* data) const noexcept {
         tensor_ref out = *this;
