@@ -190,7 +190,7 @@ def test_synthetic_models_are_the_same_each_time_and_of_the_size_asked_for(f):
 def test_the_disk_is_measured_by_both(f):
     model = synthetic(f, "dense", "12")
     if direct_reads(model):
-        for measure in [streaming.own_bandwidth] + ([streaming.fio_bandwidth] if shutil.which("fio") else []):
+        for measure in [streaming.disk_reading.own_bandwidth] + ([streaming.disk_reading.fio_bandwidth] if shutil.which("fio") else []):
             speed, told = measure(model, 0.05)
             assert speed > 1e5 and told, (measure, speed, told)
 
