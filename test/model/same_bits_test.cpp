@@ -93,7 +93,9 @@ void check_streamed(const std::filesystem::path& path, std::size_t count, kv_typ
     const auto tokens = tiny::tokens(count, plain.params().vocabulary);
     auto first = open(plain, 1, 1, cache);
     const auto expected = golden::run_all(first, tokens, 1);
-    for (const auto& [part, piece] : {std::pair{0.0, 4096}, {0.3, 8192}, {0.6, 2048}, {0.8, 16384}, {2.0, 4096}}) {
+    for (const auto& each : {std::pair{0.0, 4096}, {0.3, 8192}, {0.6, 2048}, {0.8, 16384}, {2.0, 4096}}) {
+        const double part = each.first;
+        const int piece = each.second;
         CAPTURE(part);
         model_options streamed;
         streamed.holding = weights::holding::streamed;

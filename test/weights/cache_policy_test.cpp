@@ -96,7 +96,7 @@ TEST_CASE("cache policy: near the better of both orders, below and above one rou
     constexpr std::size_t round = 12 * 8;
     for (const double skew : {0.0, 0.6, 1.2}) {
         const auto uses = demands(600, skew, 5);
-        for (const std::size_t slots : {40, 90, 130, 200, 300}) {
+        for (const std::size_t slots : {40u, 90u, 130u, 200u, 300u}) {
             CAPTURE(skew);
             CAPTURE(slots);
             const std::size_t lru = misses_of_lru(uses, slots);

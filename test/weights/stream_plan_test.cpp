@@ -58,7 +58,7 @@ TEST_CASE("stream plan: every row once, nothing outside the memory, nothing twic
     REQUIRE(!refused);
     CHECK(refused.error().code == errc::out_of_memory);
     double before = -1.0;
-    for (const std::uint64_t extra : {0, 100000, 300000, 700000, 1500000, 2500000, 5000000}) {
+    for (const std::uint64_t extra : {0u, 100000u, 300000u, 700000u, 1500000u, 2500000u, 5000000u}) {
         CAPTURE(extra);
         const auto plan = stream_plan::make(file, model.groups, least + extra, {16384, 0, 0}).value();
         CHECK(plan.bytes <= least + extra);
@@ -100,7 +100,7 @@ TEST_CASE("stream plan: every row once, nothing outside the memory, nothing twic
         // More memory never holds less.
         CHECK(static_cast<double>(pinned_source) >= before);
         before = static_cast<double>(pinned_source);
-        CHECK((plan.streamed_bytes == 0) == (extra == 5000000));
+        CHECK((plan.streamed_bytes == 0) == (extra == 5000000u));
         // The memory is used: what is left is less than a piece and an expert.
         if (plan.streamed_bytes != 0) CHECK(plan.bytes + 20000 >= least + extra);
     }
@@ -111,7 +111,7 @@ TEST_CASE("stream plan: what is held is spread over the sweep") {
     const auto file = gguf::file::open(model.path).value();
     std::uint64_t least = 0;
     (void)stream_plan::make(file, model.groups, 0, {16384, 0, 0}, &least);
-    for (const std::uint64_t extra : {300000, 700000, 1100000}) {
+    for (const std::uint64_t extra : {300000u, 700000u, 1100000u}) {
         const auto plan = stream_plan::make(file, model.groups, least + extra, {16384, 0, 0}).value();
         std::uint64_t all = 0;
         std::uint64_t pinned = 0;

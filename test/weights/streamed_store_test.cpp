@@ -85,7 +85,7 @@ void check_sweep(store& s, const std::vector<std::vector<std::byte>>& bytes, boo
             CHECK((*e == 0 || *e == 2));
             if (in_order && given == 1) CHECK(last < *e);
             last = *e;
-            for (const std::size_t slot : {0, 1}) {
+            for (const std::size_t slot : {0u, 1u}) {
                 const auto matrix = lease.expert(slot, *e);
                 const std::size_t size = bytes[2].size() / 3;
                 CHECK(std::memcmp(matrix.data(), bytes[2].data() + *e * size, size) == 0);
@@ -171,7 +171,7 @@ TEST_CASE("streamed: sweep after sweep gives the file's bytes, whatever is held,
     const auto groups = streamed_groups();
     std::vector<std::string> notes;
     for (const auto reader : {read_backend_kind::threads, read_backend_kind::io_uring}) {
-        for (const std::uint64_t extra : {0, 3 << 20, 7 << 20, 64 << 20}) {
+        for (const std::uint64_t extra : {0u, 3u << 20, 7u << 20, 64u << 20}) {
             for (const std::size_t piece : {std::size_t{1} << 16, std::size_t{1} << 20}) {
                 auto options = options_for(file, groups, extra, piece);
                 options.reading.backend = reader;
@@ -188,7 +188,7 @@ TEST_CASE("streamed: sweep after sweep gives the file's bytes, whatever is held,
                 CHECK(done.sweeps == 5);
                 CHECK(done.expert_hits + done.expert_misses == 10);
                 CHECK(done.expert_misses == 2);  // both fit
-                if (extra == 64 << 20) CHECK(use.swept == 0);
+                if (extra == 64u << 20) CHECK(use.swept == 0);
                 else CHECK(done.bytes_read >= 3 * use.swept);
             }
         }
