@@ -451,7 +451,7 @@ TEST_CASE("read_queue: a file overwritten in place is noticed; one removed, rena
     const auto changed = again->check_unchanged();
     REQUIRE(!changed);
     CHECK(changed.error().code == errc::io);
-    CHECK(changed.error().message.find("second' was changed while it is in use") != std::string::npos);
+    CHECK(changed.error().message.find("second' was changed while it was in use") != std::string::npos);
 }
 
 TEST_CASE("read_queue: buffered reads leave the page cache as it was") {
