@@ -132,7 +132,7 @@ def test_no_weights_are_read(f):
     assert size - dense < 20 * MIB, p
     held = p["memory"]["weights"]
     assert sum(p["memory"].values()) <= p["budget"], p
-    assert held + p["memory"]["buffers"] > 0.8 * p["budget"], p
+    assert held + p["memory"]["buffers"] > 0.8 * (p["budget"] - p["memory"]["process"]), p
     assert abs(held + p["streamed_bytes"] - dense) < 0.05 * dense, p
     assert 0 < p["bytes_read_per_token"] - p["streamed_bytes"] <= 8192, p
 
