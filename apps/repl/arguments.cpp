@@ -150,6 +150,13 @@ result<void> check_model_name(std::string_view word) {
 
 std::span<const command_row> all_commands() { return commands; }
 
+result<std::string> only_name(const arguments& args, std::string_view what, std::string_view usage) {
+    auto names = args.names;
+    if (args.given.model) names.insert(names.begin(), *args.given.model);
+    if (names.size() == 1) return names[0];
+    return error{errc::invalid_argument, names.empty() ? concat("a ", what, " is needed: ", usage) : concat("one ", what, " at a time: ", usage)};
+}
+
 const command_row& row_of(command which) {
     for (const auto& row : commands) {
         if (row.which == which) return row;

@@ -175,13 +175,12 @@ result<machine_probe> probe_for(const options& given, const session_options& use
 
 exit_code bench_command(const arguments& args, output& out) {
     auto given = args.given;
-    auto names = args.names;
-    if (given.model) names.insert(names.begin(), *given.model);
-    if (names.size() != 1) {
-        out.fail(names.empty() ? "a model is needed: colibri bench MODEL" : "one model at a time: colibri bench MODEL");
+    auto name = only_name(args, "model", "colibri bench MODEL");
+    if (!name) {
+        out.fail(name.error().message);
         return exit_code::usage;
     }
-    given.model = names[0];
+    given.model = *std::move(name);
     const auto plan = plan_bench(given);
     if (!plan) {
         out.fail(plan.error().message);

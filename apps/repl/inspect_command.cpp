@@ -5,13 +5,12 @@
 namespace colibri::repl {
 
 exit_code inspect_command(const arguments& args, output& out) {
-    auto names = args.names;
-    if (args.given.model) names.insert(names.begin(), *args.given.model);
-    if (names.size() != 1) {
-        out.fail(names.empty() ? "a file is needed: colibri inspect FILE" : "one file at a time: colibri inspect FILE");
+    const auto name = only_name(args, "file", "colibri inspect FILE");
+    if (!name) {
+        out.fail(name.error().message);
         return exit_code::usage;
     }
-    const auto file = gguf::file::open(names[0]);
+    const auto file = gguf::file::open(*name);
     if (!file) {
         out.fail(file.error().text());
         return exit_code::model;

@@ -6,6 +6,7 @@
 
 #include "colibri/core/concat.hpp"
 #include "colibri/core/number.hpp"
+#include "colibri/io/byte_size.hpp"
 #include "colibri/io/cpu_count.hpp"
 #include "colibri/io/cpu_name.hpp"
 #include "colibri/io/disk_identity.hpp"
@@ -19,7 +20,6 @@ namespace {
 constexpr std::uint64_t mib = std::uint64_t{1} << 20;
 // Beyond any cache; reading more tells nothing new and takes longer.
 constexpr std::uint64_t most_probed = 512 * mib;
-constexpr std::size_t most_lines = 100;
 
 // Memory of a model's size is measured: small ones live in the processor's caches. Sizes are powers of 2, so that like
 // models share a measurement.
@@ -83,23 +83,11 @@ std::optional<kept_line> find_line(unsigned threads, std::uint64_t bytes) {
 result<void> keep_line(unsigned threads, std::uint64_t bytes, const machine_limits& limits) {
     const auto path = processors_path();
     if (!path) return error{errc::not_found, "no home folder to keep figures in"};
-    std::error_code ignored;  // the writer says what is wrong with the folder
-    std::filesystem::create_directories(path->parent_path(), ignored);
     const std::string same = concat(key_of(threads), bytes, " ");
-    const std::string text = colibri::detail::read_system_text(*path).value_or("");
-    std::vector<std::string> lines;
-    for (const auto line : colibri::detail::pieces_of(text, '\n')) {
-        if (!line.starts_with(same)) lines.emplace_back(line);
-    }
     const auto whole = [](double number) { return static_cast<std::uint64_t>(number); };
-    lines.push_back(concat(same, whole(limits.bandwidth), " ", whole(limits.integer_peak), " ",
-                           whole(limits.float_peak), " ", colibri::detail::today(), " ", cpu_name()));
-    auto out = atomic_writer::create(*path);
-    if (!out) return std::move(out).error();
-    for (std::size_t i = lines.size() - std::min(most_lines, lines.size()); i < lines.size(); ++i) {
-        if (auto ok = out->write(lines[i] + "\n"); !ok) return ok;
-    }
-    return out->commit();
+    return replace_line(*path, [&](std::string_view line) { return !line.starts_with(same); },
+                        concat(same, whole(limits.bandwidth), " ", whole(limits.integer_peak), " ", whole(limits.float_peak), " ",
+                               colibri::detail::today(), " ", cpu_name()));
 }
 
 result<machine_limits> measure_limits(unsigned threads, unsigned processors, std::uint64_t bytes) {
@@ -140,26 +128,9 @@ void measure_the_disk(machine_figures& figures, const std::filesystem::path& mod
 }
 
 result<double> bandwidth_of(std::string_view option, std::string_view text) {
-    std::string_view size = text;
-    if (size.ends_with("/s")) size.remove_suffix(2);
-    // Speeds are told in powers of 1000, so they are taken so too.
-    double unit = 0.0;
-    if (!size.empty()) {
-        switch (size.back()) {
-            case 'K': case 'k': unit = 1e3; break;
-            case 'M': case 'm': unit = 1e6; break;
-            case 'G': case 'g': unit = 1e9; break;
-            case 'T': case 't': unit = 1e12; break;
-            default: break;
-        }
-        size.remove_suffix(1);
-    }
-    const auto number = parse_number<double>(size);
-    if (unit == 0.0 || !number || !(*number > 0.0) || *number * unit > 1e15) {
-        return error{errc::invalid_argument,
-                     concat(option, ": bytes per second are needed, such as 900M/s or 1.5G/s, not ", quoted(text))};
-    }
-    return *number * unit;
+    auto rate = parse_byte_rate(text);
+    if (!rate) return error{errc::invalid_argument, concat(option, ": ", rate.error().message)};
+    return rate;
 }
 
 }  // namespace

@@ -76,13 +76,9 @@ result<plan_facts> make_facts(const options& given, const model_options& how) {
 
 exit_code plan_command(const arguments& args, output& out) {
     auto given = args.given;
-    auto names = args.names;
-    if (given.model) names.insert(names.begin(), *given.model);
-    if (names.size() != 1) {
-        return usage_error(out, names.empty() ? "a model is needed: colibri plan -m MODEL"
-                                              : "one model at a time: colibri plan -m MODEL");
-    }
-    given.model = names[0];
+    auto name = only_name(args, "model", "colibri plan -m MODEL");
+    if (!name) return usage_error(out, name.error().message);
+    given.model = *std::move(name);
     machine_figures asked;  // before anything takes time
     if (auto ok = use_given_figures(asked, given); !ok) return usage_error(out, ok.error().message);
     if (auto ok = choose_target(given); !ok) return usage_error(out, ok.error().message);

@@ -13,7 +13,7 @@ namespace {
 
 using json = nlohmann::ordered_json;
 
-// Speeds are told for a prompt of this length, and for answers behind it that are a quarter as long.
+// Speeds are told for a prompt of this many tokens, and for an answer's token behind this many others.
 constexpr std::uint32_t usual_prompt = 512;
 constexpr std::uint32_t usual_past = 64;  // as `colibri bench -n 128` has in the middle
 

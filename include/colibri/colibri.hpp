@@ -28,6 +28,7 @@
 #include "colibri/io/file_handle.hpp"
 #include "colibri/io/file_identity.hpp"
 #include "colibri/io/file_reader.hpp"
+#include "colibri/io/kept_lines.hpp"
 #include "colibri/io/mapped_file.hpp"
 #include "colibri/io/memory_limits.hpp"
 #include "colibri/io/memory_lock.hpp"

@@ -47,3 +47,16 @@ TEST_CASE("byte_size: what is no size is refused in a sentence") {
     }
     CHECK(parse_byte_size("1.5").error().message == "'1.5' is not a whole number of bytes; write for example 1.5G, 1200M or 800MiB");
 }
+
+TEST_CASE("byte_size: rates are powers of 1000 and need a unit") {
+    CHECK(parse_byte_rate("900M/s").value() == 900e6);
+    CHECK(parse_byte_rate("1.5G").value() == 1.5e9);
+    CHECK(parse_byte_rate("20k/s").value() == 20e3);
+    CHECK(parse_byte_rate("1T/s").value() == 1e12);
+    for (const std::string_view wrong : {"", "40", "M/s", "-1G/s", "0G/s", "1G/h", "5 apples/s", "fast", "nanG", "infG", "9999T/s", "1GiB/s"}) {
+        CAPTURE(wrong);
+        const auto got = parse_byte_rate(wrong);
+        REQUIRE(!got);
+        CHECK(got.error().code == errc::bad_value);
+    }
+}

@@ -28,33 +28,9 @@ std::size_t misses_of_lru(const std::vector<std::size_t>& uses, std::size_t slot
     return misses;
 }
 
-/// Misses of a cache that evicts by a rank, with a tick after each `round` uses.
-template <class Rank>
-std::size_t misses_by(const std::vector<std::size_t>& uses, std::size_t units, std::size_t slots, std::size_t round, Rank&& rank) {
-    cache_policy policy(units, slots);
-    std::set<std::size_t> held;
-    std::size_t misses = 0;
-    for (std::size_t i = 0; i < uses.size(); ++i) {
-        if (i % round == 0) policy.tick();
-        policy.use(uses[i]);
-        if (held.count(uses[i]) != 0) continue;
-        ++misses;
-        if (held.size() == slots) {
-            held.erase(*std::min_element(held.begin(), held.end(),
-                                         [&](std::size_t a, std::size_t b) { return rank(policy, a) < rank(policy, b); }));
-        }
-        held.insert(uses[i]);
-    }
-    return misses;
-}
-
-std::size_t misses_of_policy(const std::vector<std::size_t>& uses, std::size_t units, std::size_t slots, std::size_t round) {
-    return misses_by(uses, units, slots, round, [](const cache_policy& p, std::size_t unit) { return p.rank(unit); });
-}
-
-/// Misses of frequency with ageing alone.
-std::size_t misses_of_lfu(const std::vector<std::size_t>& uses, std::size_t units, std::size_t slots, std::size_t round) {
-    usage_record record(units);
+/// Misses of a cache whose victims `rank(record, unit)` chooses, with a tick after each `round` uses.
+template <class Record, class Rank>
+std::size_t misses_by(Record record, Rank&& rank, const std::vector<std::size_t>& uses, std::size_t slots, std::size_t round) {
     std::set<std::size_t> held;
     std::size_t misses = 0;
     for (std::size_t i = 0; i < uses.size(); ++i) {
@@ -63,13 +39,23 @@ std::size_t misses_of_lfu(const std::vector<std::size_t>& uses, std::size_t unit
         if (held.count(uses[i]) != 0) continue;
         ++misses;
         if (held.size() == slots) {
-            held.erase(*std::min_element(held.begin(), held.end(), [&](std::size_t a, std::size_t b) {
-                return record.rank(a, eviction::least_frequent) < record.rank(b, eviction::least_frequent);
-            }));
+            held.erase(*std::min_element(held.begin(), held.end(),
+                                         [&](std::size_t a, std::size_t b) { return rank(record, a) < rank(record, b); }));
         }
         held.insert(uses[i]);
     }
     return misses;
+}
+
+std::size_t misses_of_policy(const std::vector<std::size_t>& uses, std::size_t units, std::size_t slots, std::size_t round) {
+    return misses_by(
+        cache_policy(units, slots), [](const cache_policy& p, std::size_t unit) { return p.rank(unit); }, uses, slots, round);
+}
+
+/// Frequency with ageing alone.
+std::size_t misses_of_lfu(const std::vector<std::size_t>& uses, std::size_t units, std::size_t slots, std::size_t round) {
+    const auto rank = [](const usage_record& r, std::size_t unit) { return r.rank(unit, eviction::least_frequent); };
+    return misses_by(usage_record(units), rank, uses, slots, round);
 }
 
 /// Each round uses 8 of each of 12 layers' 32 units. `skew`: how much more the first of a layer are used.

@@ -24,7 +24,7 @@ namespace colibri {
 struct chat_options {
     std::uint32_t context = 0;             ///< tokens; see session_options
     std::uint32_t batch = 2048;
-    std::uint32_t ubatch = 0;
+    std::uint32_t ubatch = 0;              ///< tokens in one sweep; see session_options
     unsigned threads = 0;
     unsigned threads_batch = 0;
     kv_type cache_k = kv_type::f16;

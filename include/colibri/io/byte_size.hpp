@@ -11,6 +11,36 @@
 
 namespace colibri {
 
+namespace detail {
+
+/// Which power of a thousand a unit's letter stands for, whatever its case; 0: it is none.
+[[nodiscard]] constexpr unsigned unit_power(char letter) noexcept {
+    switch (letter) {
+        case 'K': case 'k': return 1;
+        case 'M': case 'm': return 2;
+        case 'G': case 'g': return 3;
+        case 'T': case 't': return 4;
+        default: return 0;
+    }
+}
+
+}  // namespace detail
+
+/// Bytes per second from "900M/s", "1.5G": K, M, G and T are powers of 1000, as speeds are told; "/s" may be left out, the unit not.
+/// Errors: bad_value (not a speed, none at all, beyond 10^15).
+[[nodiscard]] inline result<double> parse_byte_rate(std::string_view text) {
+    std::string_view rest = text;
+    if (rest.ends_with("/s")) rest.remove_suffix(2);
+    const unsigned power = rest.empty() ? 0 : detail::unit_power(rest.back());
+    if (power != 0) rest.remove_suffix(1);
+    const auto number = parse_number<double>(rest);
+    const double rate = number ? *number * std::pow(1000.0, power) : 0.0;
+    if (power == 0 || !(rate > 0.0) || rate > 1e15) {
+        return error{errc::bad_value, concat(quoted(text), " is no speed; write for example 900M/s or 1.5G/s")};
+    }
+    return rate;
+}
+
 /// Bytes from "1.5G", "1200M", "800MiB", "64k", "123456": K, M, G and T are powers of 1024, whatever their case; "B", "iB" may follow.
 /// Rounded down to whole bytes. Errors: bad_value (what is wrong with it, and an example).
 [[nodiscard]] inline result<std::uint64_t> parse_byte_size(std::string_view text) {
@@ -23,13 +53,7 @@ namespace colibri {
     if (unit.starts_with(' ')) unit.remove_prefix(1);
     unsigned shift = 0;
     if (!unit.empty()) {
-        switch (unit.front()) {
-            case 'K': case 'k': shift = 10; break;
-            case 'M': case 'm': shift = 20; break;
-            case 'G': case 'g': shift = 30; break;
-            case 'T': case 't': shift = 40; break;
-            default: break;
-        }
+        shift = 10 * detail::unit_power(unit.front());
         if (shift != 0) unit.remove_prefix(1);
         if (shift != 0 && (unit == "iB" || unit == "ib")) unit = {};
         if (unit == "B" || unit == "b") unit = {};

@@ -19,8 +19,7 @@
 #include <string_view>
 #include <vector>
 
-#include "colibri/io/atomic_writer.hpp"
-#include "colibri/io/system_text.hpp"
+#include "colibri/io/kept_lines.hpp"
 
 namespace colibri {
 
@@ -124,23 +123,12 @@ namespace detail {
                                                   double bytes_per_second) {
     if (!(bytes_per_second >= 1.0 && bytes_per_second < 1e18))
         return error{errc::invalid_argument, "a disk's speed must be at least one byte per second"};
-    std::error_code ignored;  // the writer says what is wrong with the folder
-    std::filesystem::create_directories(store.parent_path(), ignored);
-    constexpr std::size_t most = 100;  // lines; the oldest go
-    std::vector<std::string> lines;
     const std::string own = disk.key();
-    const std::string text = detail::read_system_text(store).value_or("");
-    for (const auto line : detail::pieces_of(text, '\n')) {
+    const auto keep = [&](std::string_view line) {
         std::string_view key;
-        if (detail::parse_disk_line(line, key) && key != own) lines.emplace_back(line);
-    }
-    lines.push_back(concat(own, " ", static_cast<std::uint64_t>(bytes_per_second), " ", detail::today()));
-    auto out = atomic_writer::create(store);
-    if (!out) return std::move(out).error();
-    for (std::size_t i = lines.size() - std::min(most, lines.size()); i < lines.size(); ++i) {
-        if (auto ok = out->write(lines[i] + "\n"); !ok) return ok;
-    }
-    return out->commit();
+        return detail::parse_disk_line(line, key) && key != own;
+    };
+    return replace_line(store, keep, concat(own, " ", static_cast<std::uint64_t>(bytes_per_second), " ", detail::today()));
 }
 
 }  // namespace colibri

@@ -195,10 +195,10 @@ inline result<void> evaluator::step(std::span<const batch_token> tokens, const c
     pool_->use(tokens.size() == 1 ? options_.threads : options_.threads_batch);
     layer_runner run{model_, *kv_, scratch_, *pool_, tokens.size(), cancel};
     for (std::uint32_t layer = 0; layer < model_.params().layers; ++layer) {
-        if (cancel != nullptr && cancel->requested()) return error{errc::canceled, "stopped in the middle of a step"};
+        if (cancel != nullptr && cancel->requested()) return canceled_step();
         if (auto ok = run.attention(layer); !ok) return ok;
         if (auto ok = run.feed_forward(layer); !ok) return ok;
-        if (watch && !watch({layer + 1, model_.params().layers})) return error{errc::canceled, "stopped in the middle of a step"};
+        if (watch && !watch({layer + 1, model_.params().layers})) return canceled_step();
     }
     if (auto ok = head(tokens, cancel); !ok) return ok;
     for (std::uint32_t s = 0; s < options_.sequences; ++s) {

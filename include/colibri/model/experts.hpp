@@ -65,7 +65,7 @@ inline void add_experts(layer_scratch& s, std::size_t tokens, std::uint32_t used
         auto given = lease->next_expert(!apart);
         if (!given) return std::move(given).error();
         if (!*given) break;
-        if (cancel != nullptr && cancel->requested()) return error{errc::canceled, "stopped in the middle of a step"};
+        if (cancel != nullptr && cancel->requested()) return canceled_step();
         const std::uint32_t e = **given;
         s.columns.clear();
         s.places.clear();

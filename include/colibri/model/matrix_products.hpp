@@ -13,6 +13,9 @@
 
 namespace colibri {
 
+/// What a step that was canceled ends with.
+[[nodiscard]] inline error canceled_step() { return {errc::canceled, "stopped in the middle of a step"}; }
+
 /// One of a lease's matrices and where its results go.
 struct matrix_use {
     std::size_t slot = 0;
@@ -21,11 +24,11 @@ struct matrix_use {
 };
 
 /// out[c * out_stride + r] = dot(row r of the matrix, column c of x) for all of `uses`, whose slots ascend and lie behind those
-/// multiplied before. Rows don't depend on each other, so pieces don't change a bit. `cancel` is looked at every few
-/// milliseconds. Errors: those of the weights' store, canceled.
+/// multiplied before. Rows don't depend on each other, so pieces don't change a bit. `cancel` is looked at before each
+/// product; large ones are cut into parts. Errors: those of the weights' store, canceled.
 [[nodiscard]] inline result<void> multiply(weights::lease& lease, std::span<const matrix_use> uses, simd::activations& x,
                                            thread_pool& pool, const cancel_flag* cancel) {
-    // Multiply-adds of one product; a core does some 10^11 a second.
+    // Multiply-adds of one product: 7 ms of one core that does 650 Gop/s, as this was measured with Q4_K and AVX-512 VNNI.
     constexpr std::size_t most_work = std::size_t{2} << 30;
     constexpr std::size_t most = 16;
     std::array<weights::row_piece, most> pieces;
@@ -41,7 +44,7 @@ struct matrix_use {
         std::size_t work = 0;
         for (std::size_t i = 0; i < *n; ++i) work += jobs[i].w.rows() * jobs[i].w.columns() * x.columns();
         if (work <= most_work) {
-            if (cancel != nullptr && cancel->requested()) return error{errc::canceled, "stopped in the middle of a step"};
+            if (cancel != nullptr && cancel->requested()) return canceled_step();
             simd::products(std::span<const simd::product_job>(jobs).first(*n), x, pool);
             continue;
         }
@@ -49,7 +52,7 @@ struct matrix_use {
             const auto& whole = jobs[i];
             const std::size_t step = std::max<std::size_t>(1, most_work / (whole.w.columns() * x.columns() * 256)) * 256;
             for (std::size_t row = 0; row < whole.w.rows(); row += step) {
-                if (cancel != nullptr && cancel->requested()) return error{errc::canceled, "stopped in the middle of a step"};
+                if (cancel != nullptr && cancel->requested()) return canceled_step();
                 const simd::product_job part{whole.w.row_range(row, std::min(step, whole.w.rows() - row)), whole.out + row,
                                              whole.out_stride};
                 simd::products({&part, 1}, x, pool);

@@ -28,7 +28,6 @@ struct memory_plan {
     std::uint64_t kv = 0;         ///< the cache at its full length
     std::uint64_t scratch = 0;    ///< activations and logits
     std::uint64_t weights = 0;    ///< what is left for weights
-    std::uint64_t smallest = 0;   ///< the smallest budget that these sizes can work with, streaming
 
     weights::holding how = weights::holding::resident;
     std::uint32_t context = 0;    ///< tokens per sequence
@@ -46,6 +45,7 @@ struct memory_request {
     std::uint64_t memory = 0;        ///< bytes that the process may take; 0: what is free now, less a margin
     session_options use = {};
     weights::stream_sizes sizes = {};
+    std::uint64_t process = 0;       ///< bytes that the process holds by itself; 0: as found now
 };
 
 namespace detail {
@@ -112,7 +112,6 @@ private:
     }
 
     [[nodiscard]] error too_large_without_weights() {
-        out_.smallest = smallest_budget(0);
         return {errc::out_of_memory,
                 concat("a context of ", out_.context, " tokens takes ", out_.kv >> 20, " MiB and activations take ", out_.scratch >> 20,
                        " MiB; with the process that is more than the ", out_.budget >> 20,
@@ -152,7 +151,7 @@ private:
 
     void set_budget() {
         constexpr std::uint64_t mib = std::uint64_t{1} << 20;
-        const std::uint64_t resident = read_process_memory().resident;
+        const std::uint64_t resident = request_.process != 0 ? request_.process : read_process_memory().resident;
         const std::uint64_t free = read_memory_limits().free();
         // Sampling sorts candidates of 16 bytes; threads, template and text take the rest.
         // In whole steps, as it differs a little from one start to the next.
@@ -202,11 +201,10 @@ private:
             set_sizes(std::max(smallest_default_context, out_.context / 2), ubatch);
             streaming = weights::stream_plan::make(file_, groups_, out_.weights, request_.sizes, &least);
         }
-        out_.smallest = smallest_budget(least);
         if (!streaming && streaming.error().code == errc::out_of_memory) {
             return error{errc::out_of_memory,
                          concat("a memory budget of ", out_.budget >> 20, " MiB is too small for this model with a context of ",
-                                out_.context, " tokens; it needs at least ", (out_.smallest >> 20) + 1, " MiB",
+                                out_.context, " tokens; it needs at least ", (smallest_budget(least) >> 20) + 1, " MiB",
                                 out_.context > smallest_default_context ? " (less with a smaller context, -c)" : "")};
         }
         if (!streaming) return std::move(streaming).error();

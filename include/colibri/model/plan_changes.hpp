@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "colibri/io/memory_limits.hpp"
 #include "colibri/model/memory_plan.hpp"
 #include "colibri/model/model.hpp"
 #include "colibri/model/prediction.hpp"
@@ -82,6 +83,8 @@ namespace detail {
 /// Plans some dozens of times.
 [[nodiscard]] inline std::uint64_t smallest_budget(const model& m, memory_request request) {
     constexpr std::uint64_t mib = std::uint64_t{1} << 20;
+    // One figure for all attempts: planning itself makes a process grow.
+    if (request.process == 0) request.process = read_process_memory().resident;
     const auto works = [&](std::uint64_t budget) {
         request.memory = budget * mib;
         const auto plan = plan_memory(m, request);

@@ -36,7 +36,7 @@ namespace detail {
 
 }  // namespace detail
 
-/// Runs one case once and returns the seconds it took. `cancel` is asked before each ubatch and each token. What the timed part read
+/// Runs one case once and returns the seconds it took. `cancel` ends it in the middle of a sweep too. What the timed part read
 /// from files is added to `bytes_read`, if given.
 /// Errors: those of session::prompt and advance; canceled.
 [[nodiscard]] inline result<double> run_benchmark(session& s, const benchmark_case& what, const cancel_flag* cancel = nullptr,
@@ -63,7 +63,7 @@ namespace detail {
         for (std::uint32_t i = 0; i < sequences; ++i) {
             next[i] = {i, detail::benchmark_token(i, what.depth + what.prompt + t, vocabulary)};
         }
-        if (auto ok = s.advance(next); !ok) return std::move(ok).error();
+        if (auto ok = s.advance(next, cancel); !ok) return std::move(ok).error();
     }
     const double seconds = std::chrono::duration<double>(session::clock::now() - start).count();
     if (bytes_read != nullptr) *bytes_read += s.source().weights().statistics().bytes_read - read_before;

@@ -141,7 +141,6 @@ private:
     [[nodiscard]] result<wish*> wait_any(const cancel_flag* cancel) {
         while (true) {
             if (wish* found = first_ready(); found != nullptr) return found;
-            // The reads of an expert are done in the order of their start, more or less: its last one tells.
             pending_.clear();
             for (auto& w : wanted_) {
                 const std::size_t slot = slot_of_[layer_->first_unit + w.expert];

@@ -87,7 +87,6 @@ struct stream_plan {
 
     std::uint64_t dense_bytes = 0;     ///< file bytes of groups used whole
     std::uint64_t streamed_bytes = 0;  ///< read for each sweep that uses everything, whole blocks of the disk
-    std::uint64_t expert_bytes = 0;    ///< file bytes of all experts
 
     static constexpr std::size_t row_reads = 16;  ///< that run at once
 
@@ -175,7 +174,6 @@ private:
                 layer.place.push_back(bytes);
                 // Any expert's room: its offset in a block of the disk differs from the first one's.
                 bytes += round_up(slice, read_job::alignment) + read_job::alignment;
-                out_.expert_bytes += info.bytes;
             }
             std::size_t at = 0;
             while (at < out_.caches.size() && out_.caches[at].slot_bytes != bytes) ++at;

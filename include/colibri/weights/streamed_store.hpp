@@ -79,8 +79,6 @@ public:
         return out;
     }
     [[nodiscard]] const stream_plan& plan() const noexcept { return plan_; }
-    /// Who reads: "threads" or "io_uring".
-    [[nodiscard]] const char* reader() const noexcept { return queue_->name(); }
 
 protected:
     [[nodiscard]] result<void> begin_sweep(bool everything, const cancel_flag* cancel) override {
