@@ -22208,8 +22208,8 @@ struct machine_speed {
 
 /// Shares of a limit that Colibri reaches. `bench` measured the first two on 2 cores of a Zen 5 (README, "Speed"); other machines differ.
 struct reached_shares {
-    double decode = 0.85;  ///< of memory's limit: a llama of 1.1 B in Q4_K_M has 0.80 with two threads, 0.92 with one; small ones less
-    double prompt = 0.34;  ///< of arithmetic's limit: 0.32 to 0.36 of the same model
+    double decode = 0.85;  ///< of memory's limit: models of the README have 0.83 to 0.90 with one thread, 0.51 to 0.68 with two
+    double prompt = 0.34;  ///< of arithmetic's limit: 0.32 to 0.37 in prompts of 256 with two threads
     double disk = 0.95;    ///< of the disk's, an estimate: on a disk whose own speed varied twofold, streaming was at or above what was measured beside it
 };
 
