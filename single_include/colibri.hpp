@@ -18200,30 +18200,44 @@ private:
     std::vector<double> weight_;
 };
 
-/// What a cache of `slots` of `units` things would miss with one order of eviction: names only, no contents.
-class shadow_cache {
+/// Names of what a cache of `slots` of `units` things would hold; no contents.
+class simulated_cache {
 public:
-    shadow_cache() = default;
-    shadow_cache(std::size_t units, std::size_t slots, eviction how) : how_(how), slots_(slots), held_(units, false) {
-        list_.reserve(slots);
-    }
+    simulated_cache() = default;
+    simulated_cache(std::size_t units, std::size_t slots) : slots_(slots), held_(units, false) { list_.reserve(slots); }
 
-    /// Counts a use of `unit`, which `record` knows of already.
-    void use(std::size_t unit, const usage_record& record) noexcept {
-        misses_ *= fading;
-        if (held_[unit]) return;
-        misses_ += 1.0;
-        if (slots_ == 0) return;
+    /// Uses `unit`; whether it was missing. Where there is no room, that leaves which `rank(unit)` makes the smallest.
+    template <class Rank>
+    bool use(std::size_t unit, Rank&& rank) noexcept {
+        if (held_[unit]) return false;
+        if (slots_ == 0) return true;
         if (list_.size() < slots_) {
             list_.push_back(static_cast<std::uint32_t>(unit));
         } else {
-            const auto out = std::min_element(list_.begin(), list_.end(), [&](std::uint32_t a, std::uint32_t b) {
-                return record.rank(a, how_) < record.rank(b, how_);
-            });
+            const auto out = std::min_element(list_.begin(), list_.end(), [&](std::uint32_t a, std::uint32_t b) { return rank(a) < rank(b); });
             held_[*out] = false;
             *out = static_cast<std::uint32_t>(unit);
         }
         held_[unit] = true;
+        return true;
+    }
+
+private:
+    std::size_t slots_ = 0;
+    std::vector<bool> held_;
+    std::vector<std::uint32_t> list_;
+};
+
+/// What a cache would miss with one order of eviction.
+class shadow_cache {
+public:
+    shadow_cache() = default;
+    shadow_cache(std::size_t units, std::size_t slots, eviction how) : how_(how), cache_(units, slots) {}
+
+    /// Counts a use of `unit`, which `record` knows of already.
+    void use(std::size_t unit, const usage_record& record) noexcept {
+        misses_ *= fading;
+        if (cache_.use(unit, [&](std::size_t u) { return record.rank(u, how_); })) misses_ += 1.0;
     }
 
     /// Misses of late: each counts less with every use after it.
@@ -18233,9 +18247,7 @@ private:
     static constexpr double fading = 1.0 - 1.0 / 8192;
 
     eviction how_ = eviction::least_recent;
-    std::size_t slots_ = 0;
-    std::vector<bool> held_;
-    std::vector<std::uint32_t> list_;
+    simulated_cache cache_;
     double misses_ = 0.0;
 };
 
@@ -19335,6 +19347,164 @@ private:
     std::vector<std::vector<tensor_ref>> groups_;
     memory_use bytes_;
 };
+
+}  // namespace colibri::weights
+
+// ---- colibri/weights/heat.hpp
+
+// Which experts of a mixture were needed, as written down while it ran, and what a cache of another size would have missed.
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <deque>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+
+namespace colibri::weights {
+
+/// Experts that one layer needed in one step: a token, or several that were computed together.
+struct heat_line {
+    std::uint64_t step = 0;
+    std::uint32_t layer = 0;
+    std::vector<std::uint32_t> experts;  ///< ascending, each once
+};
+
+namespace detail {
+
+/// Takes a number off the front of `text`; false if none is there.
+template <class Number>
+[[nodiscard]] bool take_number(std::string_view& text, Number& out) noexcept {
+    const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), out);
+    if (problem != std::errc()) return false;
+    text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+    return true;
+}
+
+[[nodiscard]] inline bool take(std::string_view& text, char c) noexcept {
+    if (text.empty() || text.front() != c) return false;
+    text.remove_prefix(1);
+    return true;
+}
+
+/// "step layer e1,e2,...": one or more experts, ascending.
+[[nodiscard]] inline bool parse_heat_line(std::string_view text, heat_line& out) {
+    if (!take_number(text, out.step) || !take(text, ' ') || !take_number(text, out.layer) || !take(text, ' ')) return false;
+    out.experts.clear();
+    do {
+        std::uint32_t expert = 0;
+        if (!take_number(text, expert) || (!out.experts.empty() && expert <= out.experts.back())) return false;
+        out.experts.push_back(expert);
+    } while (take(text, ','));
+    return text.empty();
+}
+
+}  // namespace detail
+
+/// Calls `each(line)` for the lines of a file that `expert_watch` and `--record-heat` make. Memory: one line.
+/// Errors: io; bad_value with the line's number (not such a line, a layer or an expert that the model doesn't have, no line at all).
+template <class Each>
+[[nodiscard]] result<void> read_heat(const std::filesystem::path& path, std::uint32_t layers, std::uint32_t experts, Each&& each) {
+    constexpr std::size_t longest = std::size_t{1} << 16;
+    const auto shown = quoted(path.string());
+    std::ifstream in(path);
+    if (!in) return error{errc::io, concat("can't open ", shown, ": ", std::strerror(errno))};
+    std::vector<char> room(longest);
+    heat_line line;
+    std::uint64_t number = 0;
+    while (in.getline(room.data(), static_cast<std::streamsize>(room.size()))) {
+        ++number;
+        if (!detail::parse_heat_line(std::string_view(room.data()), line)) {
+            return error{errc::bad_value, concat("line ", number, " of ", shown, " isn't 'step layer e1,e2,...' as --record-heat writes it")};
+        }
+        if (line.layer >= layers || line.experts.back() >= experts) {
+            return error{errc::bad_value, concat("line ", number, " of ", shown, " names layer ", line.layer, ", expert ", line.experts.back(),
+                                                 "; this model has ", layers, " layers of ", experts, " experts, so it was recorded with another")};
+        }
+        each(std::as_const(line));
+    }
+    if (in.bad()) return error{errc::io, concat("reading ", shown, " failed: ", std::strerror(errno))};
+    if (!in.eof()) return error{errc::bad_value, concat("line ", number + 1, " of ", shown, " is longer than ", longest, " bytes")};
+    if (number == 0) return error{errc::bad_value, concat(shown, " is empty, so nothing is known of the use of experts")};
+    return {};
+}
+
+/// The newest lines of a recording, so many that a cache is warm after the first half of them.
+class recent_heat {
+public:
+    /// `lines`: most to keep, at least 1.
+    explicit recent_heat(std::size_t lines) : most_(lines) {}
+
+    void operator()(const heat_line& line) {
+        if (lines_.size() == most_) lines_.pop_front();
+        lines_.push_back(line);
+    }
+    [[nodiscard]] const std::deque<heat_line>& lines() const noexcept { return lines_; }
+
+private:
+    std::size_t most_;
+    std::deque<heat_line> lines_;
+};
+
+/// Misses and uses of experts.
+struct replayed_uses {
+    std::uint64_t uses = 0, misses = 0;
+
+    [[nodiscard]] double miss_share() const noexcept {
+        return uses == 0 ? 0.0 : static_cast<double>(misses) / static_cast<double>(uses);
+    }
+};
+
+/// Where a layer's experts are among the units of a cache.
+struct cached_layer {
+    std::uint32_t layer = 0;
+    std::size_t cache = 0, first_unit = 0;
+};
+/// Size of a cache in experts.
+struct cache_size {
+    std::size_t units = 0, slots = 0;
+};
+
+/// What caches as `expert_cache` has them would miss in the second half of `lines`, each step of which that needs more than `most` experts
+/// in a layer (a prompt's) warms them without being counted. By cache.
+[[nodiscard]] inline std::vector<replayed_uses> replay_heat(const std::deque<heat_line>& lines, std::span<const cached_layer> layers,
+                                                            std::span<const cache_size> sizes, std::size_t most) {
+    struct replayed {
+        cache_policy policy;
+        simulated_cache held;
+    };
+    std::vector<replayed> caches;
+    for (const auto& size : sizes) caches.push_back({cache_policy(size.units, size.slots), simulated_cache(size.units, size.slots)});
+    std::vector<replayed_uses> out(sizes.size());
+    std::uint64_t step = std::numeric_limits<std::uint64_t>::max();
+    for (std::size_t i = 0; i < lines.size(); ++i) {
+        const auto& line = lines[i];
+        const auto at = std::find_if(layers.begin(), layers.end(), [&](const cached_layer& l) { return l.layer == line.layer; });
+        if (at == layers.end()) continue;
+        if (line.step != step) {
+            for (auto& cache : caches) cache.policy.tick();
+        }
+        step = line.step;
+        auto& cache = caches[at->cache];
+        const bool counted = i >= lines.size() / 2 && line.experts.size() <= most;
+        for (const auto expert : line.experts) {
+            const std::size_t unit = at->first_unit + expert;
+            cache.policy.use(unit);
+            const bool missed = cache.held.use(unit, [&](std::size_t u) { return cache.policy.rank(u); });
+            if (counted) out[at->cache].uses += 1, out[at->cache].misses += missed ? 1 : 0;
+        }
+    }
+    return out;
+}
 
 }  // namespace colibri::weights
 
@@ -22193,8 +22363,10 @@ private:
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <deque>
 #include <optional>
 #include <string_view>
+#include <vector>
 
 
 namespace colibri {
@@ -22272,19 +22444,20 @@ struct predicted_speed {
 
 /// Predicts a model's speed under a memory plan. The limit of a sweep is the longest of: bytes of weights and cache over memory's
 /// bandwidth, multiply-adds over the peaks, bytes to read over the disk's. Peaks of one token's sweep needn't be known: memory is
-/// slower. Experts are taken to be used evenly and apart from each other, so that a cache of s of u experts misses 1 - s/u of them;
-/// real routers have favourites and do better. Mapped weights that don't fit are read anew for each sweep (the kernel's cache drops
+/// slower. Which experts a layer needs is known only when it is reached, so that reading them comes on top of the rest of a single token's
+/// sweep in what is expected. They are taken to be used evenly and apart from each other, so that a cache of s of u experts misses
+/// 1 - s/u of them; real routers have favourites and do better, which a recording of their use shows. Mapped weights that don't fit are read anew for each sweep (the kernel's cache drops
 /// what was used longest ago, which is what comes next), and how near a page cache comes to that limit is not predicted.
 /// Allocates nothing after construction.
 class speed_predictor {
 public:
     /// `use`: the formats of the cache. `scale`: size of the weights relative to the file's (a smaller quantisation, for which
-    /// `plan` was made). Precondition: `plan` belongs to `m`.
+    /// `plan` was made). `heat`: what a recording's experts would miss. Precondition: `plan` belongs to `m`.
     speed_predictor(const model& m, const memory_plan& plan, const session_options& use, const machine_speed& machine,
-                    const reached_shares& shares = {}, double scale = 1.0)
+                    const reached_shares& shares = {}, double scale = 1.0, const std::deque<weights::heat_line>& heat = {})
         : roof_(m, use.cache_k, use.cache_v, {1.0, 1.0, 1.0}), machine_(machine), shares_(shares), how_(plan.how), scale_(scale),
           experts_used_(m.params().experts_used), experts_(m.params().experts), ubatch_(std::max(1u, plan.ubatch)) {
-        if (plan.how == weights::holding::streamed) add_streamed(m, plan.streaming);
+        if (plan.how == weights::holding::streamed) add_streamed(m, plan.streaming, heat);
         if (plan.how == weights::holding::mapped) add_mapped(m, plan);
     }
 
@@ -22295,9 +22468,16 @@ public:
         out.rows = tokens * row_;
         if (experts_ != 0) {
             const double share = static_cast<double>(experts_used_) / experts_;
-            out.experts = missed_ * (1.0 - std::pow(1.0 - share, tokens)) * scale_;
+            const double even = missed_ * (1.0 - std::pow(1.0 - share, tokens));
+            // Of several tokens no more is known than that together they miss no more than one after the other.
+            out.experts = (missed_by_token_ ? std::min(even, *missed_by_token_ * tokens) : even) * scale_;
         }
         return out;
+    }
+
+    /// Of the bytes of experts that a token uses, those that are read from the disk; 0 where nothing is cached.
+    [[nodiscard]] double expert_miss_share() const noexcept {
+        return used_ > 0.0 ? reads(1.0, false).experts / (used_ * scale_) : 0.0;
     }
 
     /// One sweep as roofline::sweep counts it. `machine`: with the threads that compute it.
@@ -22309,15 +22489,17 @@ public:
         out.memory_bytes = (w.bytes - w.cache_bytes) * scale_ + w.cache_bytes;
         const bool one = out.tokens == 1.0;
         const bool peaks = machine.integer_peak > 0.0 && machine.float_peak > 0.0;
-        out.disk_bytes = reads(out.tokens, outputs != 0).total();
+        const auto from_disk = reads(out.tokens, outputs != 0);
+        out.disk_bytes = from_disk.total();
         if (machine.bandwidth > 0.0) out.memory = out.memory_bytes / machine.bandwidth;
         if (peaks) out.arithmetic = w.integer_madds / machine.integer_peak + w.float_madds / machine.float_peak;
         if (machine_.disk > 0.0) out.disk = out.disk_bytes / machine_.disk;
         out.known = machine.bandwidth > 0.0 && (peaks || one) && (machine_.disk > 0.0 || out.disk_bytes == 0.0);
         out.predictable = how_ != weights::holding::mapped;  // slower by a factor that depends on the format
         out.limit = std::max({out.memory, out.arithmetic, out.disk});
-        out.expected = std::max({out.memory / shares_.decode, out.arithmetic / (one ? shares_.decode : shares_.prompt),
-                                 out.disk / shares_.disk});
+        const double late = one && machine_.disk > 0.0 ? from_disk.experts / machine_.disk : 0.0;
+        out.expected = late / shares_.disk + std::max({out.memory / shares_.decode, out.arithmetic / (one ? shares_.decode : shares_.prompt),
+                                                       (out.disk - late) / shares_.disk});
         return out;
     }
 
@@ -22369,7 +22551,7 @@ private:
         return looked_at == 0 ? 0.0 : sum / static_cast<double>(looked_at);
     }
 
-    void add_streamed(const model& m, const weights::stream_plan& plan) noexcept {
+    void add_streamed(const model& m, const weights::stream_plan& plan, const std::deque<weights::heat_line>& heat) {
         for (const auto& piece : plan.pieces) {
             if (piece.pinned) continue;
             (plan.some_sweeps(piece.group) ? head_ : dense_) += static_cast<double>(piece.source.room());
@@ -22381,13 +22563,32 @@ private:
                 row_ += mean_room(info.offset, static_cast<std::size_t>(info.row_bytes()), info.rows());
             }
         }
+        const auto shares = heat.empty() ? std::vector<weights::replayed_uses>() : replay(m, plan, heat);
+        if (!heat.empty()) missed_by_token_ = 0.0;
         for (const auto& layer : plan.experts) {
             const auto& cache = plan.caches[layer.cache];
             const double missing = 1.0 - static_cast<double>(cache.slots) / static_cast<double>(cache.units);
             for (const auto& first : layer.first) {
-                missed_ += missing * experts_ * mean_room(first.offset, first.bytes, experts_);
+                const double bytes = mean_room(first.offset, first.bytes, experts_);
+                used_ += bytes * experts_used_;
+                missed_ += missing * experts_ * bytes;
+                if (missed_by_token_) *missed_by_token_ += shares[layer.cache].miss_share() * experts_used_ * bytes;
             }
         }
+    }
+
+    /// Of each cache.
+    [[nodiscard]] std::vector<weights::replayed_uses> replay(const model& m, const weights::stream_plan& plan,
+                                                             const std::deque<weights::heat_line>& heat) const {
+        std::vector<weights::cached_layer> layers;
+        std::vector<weights::cache_size> sizes;
+        const auto& all = m.tensors().layers;
+        for (const auto& cached : plan.experts) {
+            const auto of = std::find_if(all.begin(), all.end(), [&](const layer_groups& g) { return g.experts == cached.group; });
+            layers.push_back({static_cast<std::uint32_t>(of - all.begin()), cached.cache, cached.first_unit});
+        }
+        for (const auto& cache : plan.caches) sizes.push_back({cache.units, cache.slots});
+        return weights::replay_heat(heat, layers, sizes, experts_used_);
     }
 
     void add_mapped(const model& m, const memory_plan& plan) noexcept {
@@ -22414,6 +22615,8 @@ private:
     double head_ = 0.0;    ///< and those that want logits
     double row_ = 0.0;     ///< bytes of an embedding's row
     double missed_ = 0.0;  ///< bytes of all layers' experts that aren't in caches
+    double used_ = 0.0;    ///< bytes of the experts that a token uses, where experts are cached
+    std::optional<double> missed_by_token_;  ///< bytes that one token misses by a recording
 };
 
 }  // namespace colibri

@@ -204,6 +204,8 @@ constexpr option_row table[] = {
     text_row("output", "o", "FORMAT", for_bench, &o::format, "form of the results", "md", "md csv json jsonl"),
 
     switch_row("probe", for_plan, &o::probe, "measure memory and the model's disk, in less than 5 seconds, and keep the figures"),
+    text_row("heat", "", "FILE", for_plan, &o::heat,
+             "what --record-heat wrote: how often experts will be missing is taken from it", "experts are used evenly", "FILE"),
     text_row("disk-bandwidth", "", "SIZE/s", for_plan, &o::disk_bandwidth, "what the disk reads, such as 900M/s",
              "as measured here before"),
     text_row("memory-bandwidth", "", "SIZE/s", for_plan, &o::memory_bandwidth, "what the processors read from memory",

@@ -20,7 +20,7 @@ struct options {
     // Model
     std::optional<std::string> model;
     std::optional<std::int64_t> context, threads, threads_batch, batch, ubatch;
-    std::optional<std::string> weights, memory, record_heat, cache_k, cache_v, simd, chat_template;
+    std::optional<std::string> weights, memory, record_heat, heat, cache_k, cache_v, simd, chat_template;
     std::optional<bool> mmap, mlock;
     // What is asked
     std::optional<std::string> prompt, prompt_file, system;

@@ -4,6 +4,7 @@
 
 #include "colibri/core/concat.hpp"
 #include "repl/commands.hpp"
+#include "repl/files.hpp"
 #include "repl/format.hpp"
 #include "repl/plan_report.hpp"
 #include "repl/source.hpp"
@@ -35,6 +36,19 @@ std::string shortage(const memory_request& request, const result<memory_plan>& p
                   " are left of ", bytes_text(plan->budget));
 }
 
+// The newest steps of what --record-heat wrote: half of them warm the caches, half are counted.
+constexpr std::size_t replayed_steps = 1024;
+
+result<void> read_recording(plan_facts& facts, const std::string& path) {
+    const auto& h = facts.source.params();
+    if (h.experts == 0) return error{errc::bad_value, concat("--heat ", quoted(path), ": this model has no experts")};
+    weights::recent_heat newest(replayed_steps * h.layers);
+    auto ok = weights::read_heat(expand_home(path), h.layers, h.experts, newest);
+    if (!ok) return std::move(ok).error().within("--heat");
+    facts.heat = newest.lines();
+    return {};
+}
+
 exit_code usage_error(output& out, std::string_view message) {
     out.fail(message);
     return exit_code::usage;
@@ -53,7 +67,7 @@ result<plan_facts> make_facts(const options& given, const model_options& how) {
         return problem;
     }
     plan_facts facts{
-        *std::move(source), {how.holding, how.memory, how.use, how.streaming}, {}, 0, {}, threads_of(given), {}, {}};
+        *std::move(source), {how.holding, how.memory, how.use, how.streaming}, {}, 0, {}, threads_of(given), {}, {}, {}};
     facts.request.use.threads = facts.threads.one;
     facts.request.use.threads_batch = facts.threads.several;
     facts.reason = unfit_cache(facts);
@@ -68,6 +82,9 @@ result<plan_facts> make_facts(const options& given, const model_options& how) {
         return facts;
     }
     facts.plan = *plan;
+    if (given.heat) {
+        if (auto ok = read_recording(facts, *given.heat); !ok) return std::move(ok).error();
+    }
     facts.changes = plan_changes(facts.source, facts.request, *plan);
     return facts;
 }

@@ -51,6 +51,7 @@ struct plan_figures {
     std::uint64_t kv_keys = 0, kv_values = 0;
     std::uint64_t held = 0, buffers = 0, cache = 0;  // of weights, in memory
     disk_reads reads;                                // of one token
+    double missed = 0.0;                             // share of the experts' bytes that a token uses
     predicted_speed decode, full, prompt;
     std::vector<std::pair<double, const changed_plan*>> changes;  // by how much they help, most first
 
@@ -68,22 +69,24 @@ struct plan_figures {
             cache = plan.streaming.cache_bytes;
             buffers = plan.streaming.bytes - held - cache;
         }
-        const speed_predictor now(m, plan, use, f.machine.speed);
+        const speed_predictor now(m, plan, use, f.machine.speed, {}, 1.0, f.heat);
         reads = now.reads(1.0, true);
+        missed = now.expert_miss_share();
         decode = now.decode(std::min(usual_past, plan.context - 1));
         full = now.decode(plan.context - 1);
         prompt = now.prompt(std::min(usual_prompt, plan.context));
         // In the middle of the context, so that what a smaller cache saves shows.
         const auto cost = now.decode_cost(1, plan.context / 2);
         for (const auto& change : f.changes) {
-            const speed_predictor then(m, change.plan, change.use, f.machine.speed, {}, change.scale);
+            const speed_predictor then(m, change.plan, change.use, f.machine.speed, {}, change.scale, f.heat);
             changes.emplace_back(gain(cost, then.decode_cost(1, plan.context / 2)), &change);
         }
         std::stable_sort(changes.begin(), changes.end(),
                          [](const auto& a, const auto& b) { return a.first > b.first; });
     }
 
-    [[nodiscard]] double miss_share() const noexcept {
+    /// Of the experts that aren't cached.
+    [[nodiscard]] double uncached_share() const noexcept {
         double slots = 0.0, units = 0.0;
         for (const auto& cache_plan : plan.streaming.caches) {
             slots += static_cast<double>(cache_plan.slots);
@@ -152,7 +155,7 @@ std::string held_text(const plan_figures& p) {
     const auto dense = static_cast<double>(std::max<std::uint64_t>(1, s.dense_bytes));
     const double read = std::min(static_cast<double>(s.streamed_bytes), dense);
     std::string out = concat("streamed: ", percent(1.0 - read / dense), " of the dense ones held");
-    if (!s.caches.empty()) out += concat(", ", percent(1.0 - p.miss_share()), " of the experts cached");
+    if (!s.caches.empty()) out += concat(", ", percent(1.0 - p.uncached_share()), " of the experts cached");
     return out;
 }
 
@@ -198,7 +201,7 @@ std::string plan_text(const plan_facts& facts) {
     part("reserve", plan.reserve);
     put("read per token",
         concat(bytes(p.decode.bytes_read), " from the disk",
-               p.reads.experts > 0.0 ? concat(" (", bytes(p.reads.experts), " of experts, if used evenly)") : ""));
+               p.reads.experts > 0.0 ? concat(" (", bytes(p.reads.experts), facts.heat.empty() ? " of experts, if used evenly)" : " of experts, by the recording)") : ""));
     const auto& known = facts.machine;
     put("bandwidth", concat("memory ", figure_text(known.speed.one.bandwidth, known.memory, known.memory_date),
                             " with ", counted(facts.threads.one, "thread"), "; disk ",
@@ -245,7 +248,7 @@ std::string plan_json(const plan_facts& facts) {
                      {"process", plan.process}, {"reserve", plan.reserve}};
     out["streamed_bytes"] = static_cast<std::uint64_t>(p.reads.dense);
     const bool cached = groups.experts != 0 && plan.how == weights::holding::streamed;
-    out["expert_miss_share"] = cached ? json(p.miss_share()) : json(nullptr);
+    out["expert_miss_share"] = cached ? json(p.missed) : json(nullptr);
     out["read_per_token"] = {{"dense", p.reads.dense}, {"experts", p.reads.experts}, {"embedding", p.reads.rows}};
     out["bytes_read_per_token"] = p.decode.bytes_read;
     out["memory_bandwidth"] = figure_json(machine.speed.one.bandwidth);

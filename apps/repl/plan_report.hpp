@@ -1,6 +1,7 @@
 // What `colibri plan` says, as text and as JSON.
 #pragma once
 
+#include <deque>
 #include <optional>
 #include <string>
 #include <vector>
@@ -20,6 +21,7 @@ struct plan_facts {
     thread_counts threads;
     machine_figures machine;
     std::vector<changed_plan> changes;
+    std::deque<weights::heat_line> heat;  ///< newest lines of a recording, or none
 
     [[nodiscard]] bool runs() const noexcept { return reason.empty(); }
 };

@@ -110,6 +110,7 @@
 #include "colibri/weights/cache_policy.hpp"
 #include "colibri/weights/expert_cache.hpp"
 #include "colibri/weights/file_store.hpp"
+#include "colibri/weights/heat.hpp"
 #include "colibri/weights/open_store.hpp"
 #include "colibri/weights/resident_loader.hpp"
 #include "colibri/weights/resident_plan.hpp"

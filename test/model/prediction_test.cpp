@@ -2,7 +2,9 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <deque>
 
 #include "colibri/session/session.hpp"
 #include "support/tiny_models.hpp"
@@ -122,8 +124,59 @@ TEST_CASE("prediction: of a mixture evenly used experts miss by the share that i
     const double used = static_cast<double>(h.experts_used) / h.experts;
     CHECK(predictor.reads(1, true).experts == doctest::Approx(all * used));
     CHECK(predictor.reads(3, true).experts == doctest::Approx(all * (1.0 - std::pow(1.0 - used, 3.0))));
+    CHECK(predictor.expert_miss_share() == doctest::Approx(0.75));
+    // A token waits for its experts on top of what else it does; here all of that but the layer's and the head's two blocks is nothing.
+    const auto all_reads = predictor.reads(1, true);
+    const auto speed = predictor.decode(0);
+    CHECK(1.0 / *speed.expected == doctest::Approx(all_reads.total() / 1e6 / reached_shares{}.disk));
+    const machine_limits slow = {.bandwidth = 1e6, .integer_peak = 1e15, .float_peak = 1e15};
+    const double memory = roofline(m, kv_type::f16, kv_type::f16, slow).sweep(1, 0, 1, 1).bytes / 1e6;
+    const auto slower = speed_predictor(m, plan, {}, {.one = slow, .several = slow, .disk = 1e6}).decode(0);
+    CHECK(1.0 / *slower.expected == doctest::Approx(all_reads.experts / 1e6 / reached_shares{}.disk +
+                                                    std::max(memory / reached_shares{}.decode,
+                                                             (all_reads.total() - all_reads.experts) / 1e6 / reached_shares{}.disk)));
     plan.streaming.caches[0].slots = cache.units;
     CHECK(speed_predictor(m, plan, {}, {}).reads(1, true).experts == 0.0);
+}
+
+TEST_CASE("prediction: a recording says which experts will be missing") {
+    const auto m = header("mixtral");
+    const auto& h = m.params();
+    auto plan = streamed(m, 4096, 4096);
+    weights::expert_cache_plan cache;
+    cache.units = std::size_t{h.experts} * h.layers;
+    cache.slots = h.experts_used * std::size_t{h.layers};
+    plan.streaming.caches.push_back(cache);
+    for (std::uint32_t i = 0; i < h.layers; ++i) {
+        plan.streaming.experts.push_back({m.tensors().layers[i].experts, 0, std::size_t{i} * h.experts, {{0, 0, 4096}}, {0}});
+    }
+    REQUIRE(h.experts >= 2 * h.experts_used);
+    // Always the same ones: they stay. In the last eighth of the file each layer needs others by turns: all miss.
+    const auto recording = [&](std::uint64_t steps, std::uint64_t changing) {
+        std::deque<weights::heat_line> out;
+        for (std::uint64_t step = 0; step < steps; ++step) {
+            for (std::uint32_t layer = 0; layer < h.layers; ++layer) {
+                weights::heat_line line{step, layer, {}};
+                const std::uint32_t first = step + changing < steps ? 0 : step % 2 == 0 ? h.experts_used : 0;
+                for (std::uint32_t e = 0; e < h.experts_used; ++e) line.experts.push_back(first + e);
+                out.push_back(line);
+            }
+        }
+        return out;
+    };
+    const auto misses = [&](const std::deque<weights::heat_line>& heat) {
+        return speed_predictor(m, plan, {}, {.disk = 1e6}, {}, 1.0, heat).expert_miss_share();
+    };
+    CHECK(misses(recording(64, 0)) == 0.0);
+    const double some = misses(recording(64, 8));
+    CHECK(some > 0.0);
+    CHECK(some <= 8.0 / 32.0);
+    const speed_predictor predictor(m, plan, {}, {.disk = 1e6}, {}, 1.0, recording(64, 8));
+    const double used = 4096.0 * h.experts_used * h.layers;
+    CHECK(predictor.reads(1, true).experts == doctest::Approx(some * used));
+    CHECK(predictor.reads(2, true).experts == doctest::Approx(some * used * 2));
+    const double even = speed_predictor(m, plan, {}, {}).reads(1e6, true).experts;
+    CHECK(predictor.reads(1e6, true).experts == doctest::Approx(even));  // no more than all that isn't held
 }
 
 TEST_CASE("prediction: without a figure that it takes a speed is unknown") {

@@ -227,6 +227,28 @@ def test_a_probe_is_quick_and_kept(f):
     assert b"predicted)" in said_then, said_then
 
 
+def test_a_recording_tells_which_experts_are_missing(f):
+    def shares(*arguments):
+        done = f.run("plan", "-m", f.model("mixtral"), "--weights", "streamed", "--json", *arguments)
+        check(done.returncode, 0)
+        p = json.loads(done.stdout)
+        return p["expert_miss_share"], p["read_per_token"]["experts"]
+    heat = os.path.join(f.home, "heat")
+    check(f.run("run", "-m", f.model("mixtral"), "-p", "Hello", "-n", "24", "--ignore-eos", "--temp", "0", "-c", "64", "--record-heat", heat).returncode, 0)
+    even, recorded = shares(), shares("--heat", heat)
+    assert 0 <= recorded[0] <= 1 and (recorded[0] > 0) == (recorded[1] > 0), recorded
+    if even[0] == 0:
+        check(recorded, (0, 0))
+    with open(heat, "a", encoding="ascii") as file:
+        file.write("99 0 4000\n")
+    done = f.run("plan", "-m", f.model("mixtral"), "--heat", heat)
+    check((done.returncode, done.stdout), (2, b""))
+    assert b"--heat: line" in done.stderr and b"another" in done.stderr, done.stderr
+    done = f.run("plan", "-m", f.model(), "--heat", heat)
+    check(done.returncode, 2)
+    assert b"no experts" in done.stderr, done.stderr
+
+
 def test_damaged_figures_count_as_none(f):
     folder = os.path.join(f.home, ".cache", "colibri")
     os.makedirs(folder)

@@ -4,12 +4,15 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <deque>
 #include <optional>
 #include <string_view>
+#include <vector>
 
 #include "colibri/model/memory_plan.hpp"
 #include "colibri/model/model.hpp"
 #include "colibri/model/roofline.hpp"
+#include "colibri/weights/heat.hpp"
 
 namespace colibri {
 
@@ -86,19 +89,20 @@ struct predicted_speed {
 
 /// Predicts a model's speed under a memory plan. The limit of a sweep is the longest of: bytes of weights and cache over memory's
 /// bandwidth, multiply-adds over the peaks, bytes to read over the disk's. Peaks of one token's sweep needn't be known: memory is
-/// slower. Experts are taken to be used evenly and apart from each other, so that a cache of s of u experts misses 1 - s/u of them;
-/// real routers have favourites and do better. Mapped weights that don't fit are read anew for each sweep (the kernel's cache drops
+/// slower. Which experts a layer needs is known only when it is reached, so that reading them comes on top of the rest of a single token's
+/// sweep in what is expected. They are taken to be used evenly and apart from each other, so that a cache of s of u experts misses
+/// 1 - s/u of them; real routers have favourites and do better, which a recording of their use shows. Mapped weights that don't fit are read anew for each sweep (the kernel's cache drops
 /// what was used longest ago, which is what comes next), and how near a page cache comes to that limit is not predicted.
 /// Allocates nothing after construction.
 class speed_predictor {
 public:
     /// `use`: the formats of the cache. `scale`: size of the weights relative to the file's (a smaller quantisation, for which
-    /// `plan` was made). Precondition: `plan` belongs to `m`.
+    /// `plan` was made). `heat`: what a recording's experts would miss. Precondition: `plan` belongs to `m`.
     speed_predictor(const model& m, const memory_plan& plan, const session_options& use, const machine_speed& machine,
-                    const reached_shares& shares = {}, double scale = 1.0)
+                    const reached_shares& shares = {}, double scale = 1.0, const std::deque<weights::heat_line>& heat = {})
         : roof_(m, use.cache_k, use.cache_v, {1.0, 1.0, 1.0}), machine_(machine), shares_(shares), how_(plan.how), scale_(scale),
           experts_used_(m.params().experts_used), experts_(m.params().experts), ubatch_(std::max(1u, plan.ubatch)) {
-        if (plan.how == weights::holding::streamed) add_streamed(m, plan.streaming);
+        if (plan.how == weights::holding::streamed) add_streamed(m, plan.streaming, heat);
         if (plan.how == weights::holding::mapped) add_mapped(m, plan);
     }
 
@@ -109,9 +113,16 @@ public:
         out.rows = tokens * row_;
         if (experts_ != 0) {
             const double share = static_cast<double>(experts_used_) / experts_;
-            out.experts = missed_ * (1.0 - std::pow(1.0 - share, tokens)) * scale_;
+            const double even = missed_ * (1.0 - std::pow(1.0 - share, tokens));
+            // Of several tokens no more is known than that together they miss no more than one after the other.
+            out.experts = (missed_by_token_ ? std::min(even, *missed_by_token_ * tokens) : even) * scale_;
         }
         return out;
+    }
+
+    /// Of the bytes of experts that a token uses, those that are read from the disk; 0 where nothing is cached.
+    [[nodiscard]] double expert_miss_share() const noexcept {
+        return used_ > 0.0 ? reads(1.0, false).experts / (used_ * scale_) : 0.0;
     }
 
     /// One sweep as roofline::sweep counts it. `machine`: with the threads that compute it.
@@ -123,15 +134,17 @@ public:
         out.memory_bytes = (w.bytes - w.cache_bytes) * scale_ + w.cache_bytes;
         const bool one = out.tokens == 1.0;
         const bool peaks = machine.integer_peak > 0.0 && machine.float_peak > 0.0;
-        out.disk_bytes = reads(out.tokens, outputs != 0).total();
+        const auto from_disk = reads(out.tokens, outputs != 0);
+        out.disk_bytes = from_disk.total();
         if (machine.bandwidth > 0.0) out.memory = out.memory_bytes / machine.bandwidth;
         if (peaks) out.arithmetic = w.integer_madds / machine.integer_peak + w.float_madds / machine.float_peak;
         if (machine_.disk > 0.0) out.disk = out.disk_bytes / machine_.disk;
         out.known = machine.bandwidth > 0.0 && (peaks || one) && (machine_.disk > 0.0 || out.disk_bytes == 0.0);
         out.predictable = how_ != weights::holding::mapped;  // slower by a factor that depends on the format
         out.limit = std::max({out.memory, out.arithmetic, out.disk});
-        out.expected = std::max({out.memory / shares_.decode, out.arithmetic / (one ? shares_.decode : shares_.prompt),
-                                 out.disk / shares_.disk});
+        const double late = one && machine_.disk > 0.0 ? from_disk.experts / machine_.disk : 0.0;
+        out.expected = late / shares_.disk + std::max({out.memory / shares_.decode, out.arithmetic / (one ? shares_.decode : shares_.prompt),
+                                                       (out.disk - late) / shares_.disk});
         return out;
     }
 
@@ -183,7 +196,7 @@ private:
         return looked_at == 0 ? 0.0 : sum / static_cast<double>(looked_at);
     }
 
-    void add_streamed(const model& m, const weights::stream_plan& plan) noexcept {
+    void add_streamed(const model& m, const weights::stream_plan& plan, const std::deque<weights::heat_line>& heat) {
         for (const auto& piece : plan.pieces) {
             if (piece.pinned) continue;
             (plan.some_sweeps(piece.group) ? head_ : dense_) += static_cast<double>(piece.source.room());
@@ -195,13 +208,32 @@ private:
                 row_ += mean_room(info.offset, static_cast<std::size_t>(info.row_bytes()), info.rows());
             }
         }
+        const auto shares = heat.empty() ? std::vector<weights::replayed_uses>() : replay(m, plan, heat);
+        if (!heat.empty()) missed_by_token_ = 0.0;
         for (const auto& layer : plan.experts) {
             const auto& cache = plan.caches[layer.cache];
             const double missing = 1.0 - static_cast<double>(cache.slots) / static_cast<double>(cache.units);
             for (const auto& first : layer.first) {
-                missed_ += missing * experts_ * mean_room(first.offset, first.bytes, experts_);
+                const double bytes = mean_room(first.offset, first.bytes, experts_);
+                used_ += bytes * experts_used_;
+                missed_ += missing * experts_ * bytes;
+                if (missed_by_token_) *missed_by_token_ += shares[layer.cache].miss_share() * experts_used_ * bytes;
             }
         }
+    }
+
+    /// Of each cache.
+    [[nodiscard]] std::vector<weights::replayed_uses> replay(const model& m, const weights::stream_plan& plan,
+                                                             const std::deque<weights::heat_line>& heat) const {
+        std::vector<weights::cached_layer> layers;
+        std::vector<weights::cache_size> sizes;
+        const auto& all = m.tensors().layers;
+        for (const auto& cached : plan.experts) {
+            const auto of = std::find_if(all.begin(), all.end(), [&](const layer_groups& g) { return g.experts == cached.group; });
+            layers.push_back({static_cast<std::uint32_t>(of - all.begin()), cached.cache, cached.first_unit});
+        }
+        for (const auto& cache : plan.caches) sizes.push_back({cache.units, cache.slots});
+        return weights::replay_heat(heat, layers, sizes, experts_used_);
     }
 
     void add_mapped(const model& m, const memory_plan& plan) noexcept {
@@ -228,6 +260,8 @@ private:
     double head_ = 0.0;    ///< and those that want logits
     double row_ = 0.0;     ///< bytes of an embedding's row
     double missed_ = 0.0;  ///< bytes of all layers' experts that aren't in caches
+    double used_ = 0.0;    ///< bytes of the experts that a token uses, where experts are cached
+    std::optional<double> missed_by_token_;  ///< bytes that one token misses by a recording
 };
 
 }  // namespace colibri

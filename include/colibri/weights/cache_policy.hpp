@@ -53,30 +53,44 @@ private:
     std::vector<double> weight_;
 };
 
-/// What a cache of `slots` of `units` things would miss with one order of eviction: names only, no contents.
-class shadow_cache {
+/// Names of what a cache of `slots` of `units` things would hold; no contents.
+class simulated_cache {
 public:
-    shadow_cache() = default;
-    shadow_cache(std::size_t units, std::size_t slots, eviction how) : how_(how), slots_(slots), held_(units, false) {
-        list_.reserve(slots);
-    }
+    simulated_cache() = default;
+    simulated_cache(std::size_t units, std::size_t slots) : slots_(slots), held_(units, false) { list_.reserve(slots); }
 
-    /// Counts a use of `unit`, which `record` knows of already.
-    void use(std::size_t unit, const usage_record& record) noexcept {
-        misses_ *= fading;
-        if (held_[unit]) return;
-        misses_ += 1.0;
-        if (slots_ == 0) return;
+    /// Uses `unit`; whether it was missing. Where there is no room, that leaves which `rank(unit)` makes the smallest.
+    template <class Rank>
+    bool use(std::size_t unit, Rank&& rank) noexcept {
+        if (held_[unit]) return false;
+        if (slots_ == 0) return true;
         if (list_.size() < slots_) {
             list_.push_back(static_cast<std::uint32_t>(unit));
         } else {
-            const auto out = std::min_element(list_.begin(), list_.end(), [&](std::uint32_t a, std::uint32_t b) {
-                return record.rank(a, how_) < record.rank(b, how_);
-            });
+            const auto out = std::min_element(list_.begin(), list_.end(), [&](std::uint32_t a, std::uint32_t b) { return rank(a) < rank(b); });
             held_[*out] = false;
             *out = static_cast<std::uint32_t>(unit);
         }
         held_[unit] = true;
+        return true;
+    }
+
+private:
+    std::size_t slots_ = 0;
+    std::vector<bool> held_;
+    std::vector<std::uint32_t> list_;
+};
+
+/// What a cache would miss with one order of eviction.
+class shadow_cache {
+public:
+    shadow_cache() = default;
+    shadow_cache(std::size_t units, std::size_t slots, eviction how) : how_(how), cache_(units, slots) {}
+
+    /// Counts a use of `unit`, which `record` knows of already.
+    void use(std::size_t unit, const usage_record& record) noexcept {
+        misses_ *= fading;
+        if (cache_.use(unit, [&](std::size_t u) { return record.rank(u, how_); })) misses_ += 1.0;
     }
 
     /// Misses of late: each counts less with every use after it.
@@ -86,9 +100,7 @@ private:
     static constexpr double fading = 1.0 - 1.0 / 8192;
 
     eviction how_ = eviction::least_recent;
-    std::size_t slots_ = 0;
-    std::vector<bool> held_;
-    std::vector<std::uint32_t> list_;
+    simulated_cache cache_;
     double misses_ = 0.0;
 };
 
