@@ -52,7 +52,9 @@ struct text_of_tokens {
     }
 
     /// Results of all tokens, per sequence, when `batches` are evaluated one after the other.
-    std::vector<std::vector<float>> run(const std::vector<std::vector<token_place>>& batches, unsigned threads) const {
+    /// With a requested `cancel` nothing is attended.
+    std::vector<std::vector<float>> run(const std::vector<std::vector<token_place>>& batches, unsigned threads,
+                                        const cancel_flag* cancel = nullptr) const {
         std::size_t most = 0;
         for (const auto& b : batches) most = std::max(most, b.size());
         const auto context = *std::max_element(lengths.begin(), lengths.end());
@@ -89,7 +91,7 @@ struct text_of_tokens {
             job.query_stride = q_width;
             job.out = o.data();
             job.out_stride = o_width;
-            attention.run(job, *kv, pool);
+            CHECK(attention.run(job, *kv, pool, cancel) == (cancel == nullptr || !cancel->requested()));
             CHECK(counting::blocks.load() == blocks);
             for (std::size_t t = 0; t < batch.size(); ++t) {
                 const std::uint32_t sequence = batch[t].sequence;
@@ -169,6 +171,17 @@ TEST_CASE("kv: tokens have the bits of the canonical order, whatever they are at
                 CHECK(text.run(batches_of(text.lengths, cut.first, cut.second), threads) == want);
             }
         }
+    }
+}
+
+TEST_CASE("kv: a long prompt's attention ends when it is canceled, and says so") {
+    const text_of_tokens text({4, 2, 32, 32, 0, kv_type::f16}, {700});
+    cancel_flag cancel;
+    for (const unsigned threads : {1u, 2u}) {
+        cancel.reset();
+        CHECK(text.run(batches_of(text.lengths, 700, 700), threads, &cancel) == text.run(batches_of(text.lengths, 700, 700), threads));
+        cancel.request();
+        text.run(batches_of(text.lengths, 700, 700), threads, &cancel);
     }
 }
 

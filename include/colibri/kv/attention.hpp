@@ -2,11 +2,13 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <span>
 #include <vector>
 
 #include "colibri/core/buffer.hpp"
+#include "colibri/core/cancel.hpp"
 #include "colibri/core/checked.hpp"
 #include "colibri/core/thread_pool.hpp"
 #include "colibri/kv/kv_cache.hpp"
@@ -95,17 +97,22 @@ public:
     }
 
     /// Attends for all tokens of the plan, whose keys and values are in the cache. No allocation. Precondition: pool.size() <=
-    /// sizes.threads.
-    void run(const attention_job& job, const kv_store& kv, thread_pool& pool) noexcept {
+    /// sizes.threads. False: `cancel` ended it, and what is in `job.out` means nothing.
+    bool run(const attention_job& job, const kv_store& kv, thread_pool& pool, const cancel_flag* cancel = nullptr) noexcept {
         const std::size_t lanes = std::size_t{sizes_.kv_heads} * slices_;
         const std::size_t items = blocks_.size() * lanes;
-        if (pool.used() > 1 && items < std::size_t{4} * pool.used() && run_apart(job, kv, pool, lanes)) return;
+        if (pool.used() > 1 && items < std::size_t{4} * pool.used() && run_apart(job, kv, pool, lanes)) return true;
+        std::atomic<bool> stopped{false};
         pool.for_chunks(items, 1, [&](std::size_t begin, std::size_t end, unsigned worker) {
             // The last blocks of a prompt see most: they go first.
             for (std::size_t i = begin; i < end; ++i) {
-                attend_block(job, kv, blocks_[blocks_.size() - 1 - i / lanes], static_cast<std::uint32_t>(i % lanes), worker);
+                const auto& b = blocks_[blocks_.size() - 1 - i / lanes];
+                if (attend_block(job, kv, b, static_cast<std::uint32_t>(i % lanes), worker, cancel)) continue;
+                stopped.store(true, std::memory_order_relaxed);
+                return;
             }
         });
+        return !stopped.load(std::memory_order_relaxed);
     }
 
     /// Bytes of scratch memory.
@@ -180,8 +187,9 @@ private:
         simd::attend_span(r.rows, r.ranges, {dtype_of(kv.key_type()), rows.keys, dtype_of(kv.value_type()), rows.values}, out, scratch);
     }
 
-    /// All spans of a block one after the other.
-    void attend_block(const attention_job& job, const kv_store& kv, const block& b, std::uint32_t lane, unsigned worker) noexcept {
+    /// All spans of a block one after the other; false if `cancel` was requested meanwhile.
+    bool attend_block(const attention_job& job, const kv_store& kv, const block& b, std::uint32_t lane, unsigned worker,
+                      const cancel_flag* cancel) noexcept {
         block_rows r;
         fill_rows(r, job, b, lane);
         float* totals = scratch_.as<float>().data() + worker * worker_floats_;
@@ -192,10 +200,12 @@ private:
         const simd::attention_part part{maxima, maxima + r.rows.count, values};
         simd::start_totals(r.rows, out);
         for (std::uint32_t span = first_span(b, job.window); span < end_span(b); ++span) {
+            if (cancel != nullptr && cancel->requested()) return false;
             attend_one(r, job, kv, b, span, part, scratch);
             simd::merge_span(r.rows, part, out);
         }
         simd::finish_totals(r.rows, out);
+        return true;
     }
 
     /// Every span on its own, then the merge; false if there is no room for that.

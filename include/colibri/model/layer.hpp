@@ -52,7 +52,7 @@ public:
         job.query_stride = s_.query_width();
         job.out = s_.attended(0);
         job.out_stride = s_.attended_width();
-        s_.attention.run(job, kv_, pool_);
+        if (!s_.attention.run(job, kv_, pool_, cancel_)) return canceled_step();
         s_.input.assign(s_.attended(0), tokens_, s_.attended_width(), s_.attended_width());
         if (auto ok = multiply(*lease, {attention_slots::output, s_.normed(0), h_.hidden}, s_.input, pool_, cancel_); !ok) return ok;
         add_to_residual(v.output_bias, v.post_attention_norm);
