@@ -20,9 +20,16 @@ constexpr command_row commands[] = {
      "input (or -f) are joined by a blank line. '-' stands for standard input.\n"},
     {command::tokenize, "tokenize", for_tokenize, "tokenize -m MODEL [OPTIONS] [-p TEXT | FILE | -]",
      "show how a text is cut into tokens", "Prints each token's id and text, one a line.\n"},
-    {command::inspect, "inspect", for_inspect, "inspect MODEL [OPTIONS]", "show what is in a GGUF file",
-     "Lists the metadata and the tensors of a GGUF file.\n"},
-    {command::plan, "plan", for_plan, "plan -m MODEL [OPTIONS]", "say what will be held in memory, and how fast it will be",
+    {command::inspect, "inspect", for_inspect, "inspect MODEL [SECOND] [OPTIONS]", "show, check, compare, split and edit GGUF files",
+     "Lists the metadata and the tensors of a GGUF file, or with one of these does something else:\n"
+     "  MODEL --hash                          print hashes of the tensors, as a list\n"
+     "  MODEL --check [LIST]                  check every byte, and the hashes of a list\n"
+     "  MODEL --diff OTHER                    compare two models; status 6: they differ\n"
+     "  MODEL --split N [OUT]                 cut into OUT-00001-of-0000N.gguf and so on\n"
+     "  MODEL --merge OUT                     put a split model together again\n"
+     "  MODEL --set KEY=TYPE:VALUE [OUT]      change metadata (also --remove KEY)\n"
+     "Files appear when they are complete; an existing one is replaced only with --force.\n"},
+    {command::plan, "plan", for_plan, "plan MODEL [OPTIONS]", "say what will be held in memory, and how fast it will be",
      "Tells from the file's header alone what a model takes of memory, what is read from the disk for\n"
      "each token, the speed that follows, and what would help most. Status 5: it can't run so.\n"},
     {command::bench, "bench", for_bench, "bench MODEL [OPTIONS]", "measure speed beside the machine's limits",
