@@ -143,7 +143,7 @@ void repl::turn(const std::string& text, bool stopped) {
 }
 
 void repl::report(const answer& said) {
-    answered_ = true;
+    answered_ = has_figures_ = true;
     out_.end_line();
     if (finished()) return;
     if (said.how == answer_end::canceled) out_.remark("(stopped; what was said stays in the conversation)");
@@ -181,8 +181,9 @@ bool repl::command(const repl_input& input) {
         case repl_command::save: save(input.text); break;
         case repl_command::load: load(input.text); break;
         case repl_command::stats:
-            if (answered_) out_.say(figures_text(engine_));
-            else out_.remark("there has been no answer yet");
+            has_figures_ = false;
+            if (!has_figures_) out_.remark(answered_ ? "the last answer was forgotten, and its speed with it" : "there has been no answer yet");
+            if (answered_) out_.say(figures_text(engine_, has_figures_));
             break;
         case repl_command::quit: return false;
     }

@@ -230,6 +230,13 @@ def test_statistics(f):
     said = do(t, "/stats")
     for word in ("answer", "prompt", "TTFT", "predicted", "context", "weights", "KV cache", "RSS"):
         assert word in said, said
+    do(t, "/undo")
+    said = do(t, "/stats")
+    assert "the last answer was forgotten" in said and "TTFT" not in said and "KV cache" in said, said
+    do(t, "Hello")
+    assert "TTFT" in do(t, "/stats")
+    do(t, "/clear")
+    assert "TTFT" not in do(t, "/stats")
     do(t, "/set verbose off")
     before = "\n".join(t.screen.lines()).count("tok/s")
     do(t, "Hello")
