@@ -256,6 +256,13 @@ def test_long_prompts_show_how_far_they_are(f):
     check(messages(f, t)["messages"], [])
 
 
+def test_a_first_message_that_is_too_long_gets_one_advice(f):
+    t = f.terminal(f.model(), "-c", "64", "--temp", "0")
+    at_prompt(t)
+    said = do(t, "many words " * 100).replace("\n", "")
+    assert "the context holds 64; -c at the start makes the context larger" in said and "/undo" not in said, said
+
+
 def test_a_full_context_keeps_the_talk_alive(f):
     t = f.terminal(f.model(), "-c", "64", "--temp", "0", "--ignore-eos")
     at_prompt(t)
