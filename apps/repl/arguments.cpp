@@ -14,11 +14,11 @@ constexpr command_row commands[] = {
     {command::chat, "chat", for_chat, "[chat] MODEL [OPTIONS]", "talk with a model",
      "Talks with a model in the terminal. Enter sends a message; /help lists the commands.\n"
      "When standard input is not a terminal, each line of it is a message or a command.\n"},
-    {command::run, "run", for_run, "run -m MODEL [OPTIONS] [-p TEXT | FILE | -]", "answer one prompt",
+    {command::run, "run", for_run, "run MODEL [OPTIONS] [-p TEXT | FILE | -]", "answer one prompt",
      "Prints the answer to one prompt, through the model's chat template if it has one. The\n"
      "prompt is -p, or FILE, or standard input if that is not a terminal; -p and standard\n"
      "input (or -f) are joined by a blank line. '-' stands for standard input.\n"},
-    {command::tokenize, "tokenize", for_tokenize, "tokenize -m MODEL [OPTIONS] [-p TEXT | FILE | -]",
+    {command::tokenize, "tokenize", for_tokenize, "tokenize MODEL [OPTIONS] [-p TEXT | FILE | -]",
      "show how a text is cut into tokens", "Prints each token's id and text, one a line.\n"},
     {command::inspect, "inspect", for_inspect, "inspect MODEL [SECOND] [OPTIONS]", "show, check, compare, split and edit GGUF files",
      "Lists the metadata and the tensors of a GGUF file, or with one of these does something else:\n"
@@ -156,6 +156,12 @@ result<void> check_model_name(std::string_view word) {
 }  // namespace
 
 std::span<const command_row> all_commands() { return commands; }
+
+void take_model(arguments& args) {
+    if (args.given.model || args.names.empty()) return;
+    args.given.model = args.names.front();
+    args.names.erase(args.names.begin());
+}
 
 result<std::string> only_name(const arguments& args, std::string_view what, std::string_view usage) {
     auto names = args.names;

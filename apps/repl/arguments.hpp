@@ -46,6 +46,9 @@ struct arguments {
 /// The completion script of a shell: bash, zsh or fish. Errors: invalid_argument.
 [[nodiscard]] result<std::string> completion_script(std::string_view shell);
 
+/// Makes the first name the model if -m gave none.
+void take_model(arguments& args);
+
 /// The only `what` ("model") that is named, by -m or as a word. Errors: invalid_argument (none, several); `usage`: how the command
 /// is called.
 [[nodiscard]] result<std::string> only_name(const arguments& args, std::string_view what, std::string_view usage);

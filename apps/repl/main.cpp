@@ -56,8 +56,8 @@ exit_code dispatch(arguments args, output& out) {
     }
     switch (args.which) {
         case command::chat: return chat_command(std::move(args), out);
-        case command::run: return run_command(args, out);
-        case command::tokenize: return tokenize_command(args, out);
+        case command::run: return run_command(std::move(args), out);
+        case command::tokenize: return tokenize_command(std::move(args), out);
         case command::inspect: return inspect_command(args, out);
         case command::plan: return plan_command(args, out);
         case command::bench: return bench_command(args, out);

@@ -508,6 +508,17 @@ def test_inspect(f):
     check(done.returncode, 0)
     assert b"general.architecture" in done.stdout and b"blk.0." in done.stdout and b"\x1b" not in done.stdout
     check(b"blk.0." in f.run("inspect", f.model(), "--no-tensors").stdout, False)
+def test_a_model_may_be_named_without_m(f):
+    for command in ("run", "tokenize"):
+        named, bare = (f.run(command, *words, *(GREEDY if command == "run" else ()), "-p", "Hello") for words in (("-m", f.model()), (f.model(),)))
+        check((command, bare.returncode, bare.stdout), (command, 0, named.stdout))
+        prompt = os.path.join(f.home, "prompt")
+        with open(prompt, "w", encoding="utf-8") as file:
+            file.write("Hello")
+        check(f.run(command, f.model(), prompt, *(GREEDY if command == "run" else ())).stdout, named.stdout)
+    check(f.run("plan", f.model()).returncode, 0)
+
+
     listing = json.loads(f.run("inspect", "-m", f.model(), "--json").stdout)
     check(any(entry["key"] == "general.architecture" for entry in listing["metadata"]), True)
 
