@@ -200,7 +200,11 @@ result<arguments> parse_arguments(std::span<const std::string_view> words) {
     } else if (!first.starts_with('-')) {
         if (auto ok = check_model_name(first); !ok) return std::move(ok).error();
     }
-    if (auto ok = parser(words, bits, out).run(); !ok) return std::move(ok).error();
+    if (auto ok = parser(words, bits, out).run(); !ok) {
+        auto problem = std::move(ok).error();
+        problem.context = row_of(out.which).name;
+        return problem;
+    }
     return out;
 }
 

@@ -168,6 +168,11 @@ def test_usage_errors(f):
             (("run", "-m", model, "-p", "x", "--temp", "hot"), b"'hot'"),
             (("run", "-m", model, "-p", "x", "--temp", "0,5"), b"'0,5'"),
             (("run", "-p", "x"), b"a model is needed"),
+            (("run", "-m", model, "--temp"), b"(see colibri run --help)"),
+            (("inspect", "--split", "x", model), b"(see colibri inspect --help)"),
+            ((model, "--tmp", "1"), b"(see colibri chat --help)"),
+            (("tokenise",), b"(see colibri --help)"),
+            (("run", model, "a", "b"), b"only one file"),
             (("run", "-m", model), b"a prompt is needed"),  # standard input is empty
             (("run", "-m", model, "a", "b"), b"only one file"),
             (("run", "-m", model, "-p", "x", "--raw", "--system", "y"), b"--system"),
@@ -503,11 +508,6 @@ def test_tokenize(f):
     check(json.loads(tokenized("-p", case["text"], "--ids")), case["tokens"])
 
 
-def test_inspect(f):
-    done = f.run("inspect", f.model())
-    check(done.returncode, 0)
-    assert b"general.architecture" in done.stdout and b"blk.0." in done.stdout and b"\x1b" not in done.stdout
-    check(b"blk.0." in f.run("inspect", f.model(), "--no-tensors").stdout, False)
 def test_a_model_may_be_named_without_m(f):
     for command in ("run", "tokenize"):
         named, bare = (f.run(command, *words, *(GREEDY if command == "run" else ()), "-p", "Hello") for words in (("-m", f.model()), (f.model(),)))
@@ -519,6 +519,11 @@ def test_a_model_may_be_named_without_m(f):
     check(f.run("plan", f.model()).returncode, 0)
 
 
+def test_inspect(f):
+    done = f.run("inspect", f.model())
+    check(done.returncode, 0)
+    assert b"general.architecture" in done.stdout and b"blk.0." in done.stdout and b"\x1b" not in done.stdout
+    check(b"blk.0." in f.run("inspect", f.model(), "--no-tensors").stdout, False)
     listing = json.loads(f.run("inspect", "-m", f.model(), "--json").stdout)
     check(any(entry["key"] == "general.architecture" for entry in listing["metadata"]), True)
 
