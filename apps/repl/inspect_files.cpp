@@ -3,6 +3,7 @@
 #include "colibri/gguf/rewrite.hpp"
 #include "colibri/gguf/value_text.hpp"
 #include "colibri/io/output_check.hpp"
+#include "colibri/io/stale_temporaries.hpp"
 #include "repl/files.hpp"
 #include "repl/format.hpp"
 #include "repl/inspect.hpp"
@@ -32,6 +33,7 @@ exit_code write_files(const inspection& job, const std::filesystem::path& output
     for (const auto& path : plan->paths) {
         if (auto ok = check_output(path, files_of(job.model), job.args.given.force); !ok) return job.fail(ok.error());
     }
+    for (const auto& path : plan->paths) remove_stale_temporaries(path);  // of processes that were killed
     if (auto ok = gguf::rewrite(job.model, *plan, output, job.watch(verb)); !ok) return job.fail(ok.error());
     job.out.clear_progress();
     tell_files(job, plan->paths);
@@ -92,6 +94,7 @@ exit_code inspect_edit(const inspection& job) {
     } else if (given.force) {
         return job.fail({errc::invalid_argument, "--force does nothing without OUT: the model itself is changed"});
     }
+    remove_stale_temporaries(job.second.empty() ? path : std::filesystem::path(job.second));
     const auto way = gguf::edit_metadata(path, edit, job.second, job.watch("copying"));
     if (!way) {
         if (way.error().code == errc::bad_value || way.error().code == errc::bad_count || way.error().code == errc::bad_utf8) {

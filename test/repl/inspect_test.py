@@ -324,6 +324,16 @@ def test_ctrl_c_leaves_no_file(f):
         check(os.listdir(f.home), before)
 
 
+def test_files_of_killed_runs_are_removed_by_the_next_one(f):
+    path = copy_of(f)
+    for name in ("m.gguf", "out"):
+        with open(os.path.join(f.home, f".{name}.1-2-3.part"), "wb") as file:
+            file.write(b"left")
+    check(f.run("inspect", path, "out", "--merge").returncode, 0)
+    check(f.run("inspect", path, "--set", "a=str:b").returncode, 0)
+    check(sorted(os.listdir(f.home)), ["m.gguf", "out"])
+
+
 def test_progress_is_shown_in_a_terminal_only(f):
     path = made(f, "large.gguf", [(b"t", 24, 32 << 20, b"")])
     with open(path, "r+b") as file:

@@ -1,6 +1,8 @@
 // A file that appears whole or not at all.
 #pragma once
 
+#include <sys/file.h>
+
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -27,7 +29,8 @@ struct write_options {
 
 /// Writes a temporary file beside `path` and renames it over `path` at `commit`, after both file and folder are on the
 /// disk. Destroyed without commit, or after an error, it removes the temporary file and leaves `path` as it was. A link
-/// is followed, so that the file it points to is replaced. Move-only; one thread at a time.
+/// is followed, so that the file it points to is replaced. A killed process leaves its temporary file behind, for
+/// remove_stale_temporaries. Move-only; one thread at a time.
 class atomic_writer {
 public:
     /// Errors: not_found (no such folder), not_a_file (the path is a folder or device), io (also: disk full).
@@ -44,6 +47,7 @@ public:
     /// Adds bytes at the end. Errors: io; the temporary file is gone then, and later calls return the same error.
     [[nodiscard]] result<void> write(std::span<const std::byte> bytes) {
         if (failure_) return *failure_;
+        if (sealed_) return fail("write", EBADF);
         written_ += bytes.size();
         if (bytes.size() + buffer_.size() > buffer_size) {
             if (auto ok = flush(); !ok) return ok;
@@ -64,8 +68,8 @@ public:
     [[nodiscard]] std::uint64_t written() const noexcept { return written_; }
     [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
 
-    /// Puts all bytes on the disk and closes the temporary file, so that `commit` only has to rename it; nothing more can be
-    /// written then. For files that are to appear together. Errors: as `commit`.
+    /// Puts all bytes on the disk, so that `commit` only has to rename the temporary file; nothing more can be written then. For
+    /// files that are to appear together. Errors: as `commit`.
     [[nodiscard]] result<void> seal();
 
     /// Makes the file appear under its name. Errors: io, or the error of an earlier write; invalid_argument after
@@ -164,7 +168,12 @@ inline result<atomic_writer> atomic_writer::create(const std::filesystem::path& 
             ::open(out.temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode | 0200u);
         if (descriptor >= 0) {
             out.handle_ = unique_fd(descriptor);
-            break;
+            // The lock says that somebody is at it. Who cleans up may have come before it: then the file is gone.
+            struct stat made {};
+            const bool taken = ::flock(descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+            if (!taken && ::fstat(descriptor, &made) == 0 && made.st_nlink != 0) break;
+            out.handle_.close();
+            errno = EEXIST;
         }
         const int problem = errno;
         out.temporary_.clear();  // it is nobody's, or another's
@@ -194,7 +203,7 @@ inline result<atomic_writer> atomic_writer::create(const std::filesystem::path& 
 inline result<void> atomic_writer::copy(int source, std::uint64_t offset, std::uint64_t count) {
     if (failure_) return *failure_;
     if (auto ok = flush(); !ok) return ok;
-    if (!handle_.is_open()) return fail("write", EBADF);
+    if (!handle_.is_open() || sealed_) return fail("write", EBADF);
 #if defined(__linux__)
     while (count != 0) {
         auto from = static_cast<::off64_t>(offset);
@@ -236,7 +245,6 @@ inline result<void> atomic_writer::seal() {
     if (permissions_ && ::fchmod(handle_.get(), static_cast<::mode_t>(*permissions_)) != 0)
         return fail("set the permissions of", errno);
     if (::fsync(handle_.get()) != 0) return fail("write", errno);
-    handle_.close();
     buffer_ = {};
     sealed_ = true;
     return {};
@@ -245,6 +253,7 @@ inline result<void> atomic_writer::seal() {
 inline result<void> atomic_writer::commit() {
     if (auto ok = seal(); !ok) return ok;
     if (::rename(temporary_.c_str(), path_.c_str()) != 0) return fail("replace", errno);
+    handle_.close();
     temporary_.clear();
     sealed_ = false;
     // The name is on the disk once the folder is; file systems that can't sync a folder say EINVAL.
