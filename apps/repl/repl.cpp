@@ -140,8 +140,8 @@ void repl::turn(const std::string& text, bool stopped) {
         out_.remark("(stopped before the answer began; the message is not kept)");
     } else if (problem.code == errc::context_full) {
         // The library's own advice doesn't know of commands; and where nothing was said before, nothing can be forgotten.
-        const std::string text = problem.text();
-        out_.fail(concat(text.substr(0, text.rfind("; ")), engine_.messages().empty() ? make_larger : make_room));
+        const std::string reason = problem.text();
+        out_.fail(concat(reason.substr(0, reason.rfind("; ")), engine_.messages().empty() ? make_larger : make_room));
     } else {
         out_.fail(problem.text());
     }
