@@ -14,15 +14,22 @@ constexpr command_row commands[] = {
     {command::chat, "chat", for_chat, "[chat] MODEL [OPTIONS]", "talk with a model",
      "Talks with a model in the terminal. Enter sends a message; /help lists the commands.\n"
      "When standard input is not a terminal, each line of it is a message or a command.\n"},
-    {command::run, "run", for_run, "run -m MODEL [OPTIONS] [-p TEXT | FILE | -]", "answer one prompt",
+    {command::run, "run", for_run, "run MODEL [OPTIONS] [-p TEXT | FILE | -]", "answer one prompt",
      "Prints the answer to one prompt, through the model's chat template if it has one. The\n"
      "prompt is -p, or FILE, or standard input if that is not a terminal; -p and standard\n"
      "input (or -f) are joined by a blank line. '-' stands for standard input.\n"},
-    {command::tokenize, "tokenize", for_tokenize, "tokenize -m MODEL [OPTIONS] [-p TEXT | FILE | -]",
+    {command::tokenize, "tokenize", for_tokenize, "tokenize MODEL [OPTIONS] [-p TEXT | FILE | -]",
      "show how a text is cut into tokens", "Prints each token's id and text, one a line.\n"},
-    {command::inspect, "inspect", for_inspect, "inspect MODEL [OPTIONS]", "show what is in a GGUF file",
-     "Lists the metadata and the tensors of a GGUF file.\n"},
-    {command::plan, "plan", for_plan, "plan -m MODEL [OPTIONS]", "say what will be held in memory, and how fast it will be",
+    {command::inspect, "inspect", for_inspect, "inspect MODEL [SECOND] [OPTIONS]", "show, check, compare, split and edit GGUF files",
+     "Lists the metadata and the tensors of a GGUF file, or with one of these does something else:\n"
+     "  MODEL --hash                          print hashes of the tensors, as a list\n"
+     "  MODEL --check [LIST]                  check every byte, and the hashes of a list\n"
+     "  MODEL --diff OTHER                    compare two models; status 6: they differ\n"
+     "  MODEL --split N [OUT]                 cut into OUT-00001-of-0000N.gguf and so on\n"
+     "  MODEL --merge OUT                     put a split model together again\n"
+     "  MODEL --set KEY=TYPE:VALUE [OUT]      change metadata (also --remove KEY)\n"
+     "Files appear when they are complete; an existing one is replaced only with --force.\n"},
+    {command::plan, "plan", for_plan, "plan MODEL [OPTIONS]", "say what will be held in memory, and how fast it will be",
      "Tells from the file's header alone what a model takes of memory, what is read from the disk for\n"
      "each token, the speed that follows, and what would help most. Status 5: it can't run so.\n"},
     {command::bench, "bench", for_bench, "bench MODEL [OPTIONS]", "measure speed beside the machine's limits",
@@ -150,6 +157,12 @@ result<void> check_model_name(std::string_view word) {
 
 std::span<const command_row> all_commands() { return commands; }
 
+void take_model(arguments& args) {
+    if (args.given.model || args.names.empty()) return;
+    args.given.model = args.names.front();
+    args.names.erase(args.names.begin());
+}
+
 result<std::string> only_name(const arguments& args, std::string_view what, std::string_view usage) {
     auto names = args.names;
     if (args.given.model) names.insert(names.begin(), *args.given.model);
@@ -187,7 +200,11 @@ result<arguments> parse_arguments(std::span<const std::string_view> words) {
     } else if (!first.starts_with('-')) {
         if (auto ok = check_model_name(first); !ok) return std::move(ok).error();
     }
-    if (auto ok = parser(words, bits, out).run(); !ok) return std::move(ok).error();
+    if (auto ok = parser(words, bits, out).run(); !ok) {
+        auto problem = std::move(ok).error();
+        problem.context = row_of(out.which).name;
+        return problem;
+    }
     return out;
 }
 

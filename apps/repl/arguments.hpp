@@ -36,7 +36,7 @@ struct arguments {
 /// Parses what follows the program's name. Without a command's name it is `chat`, so that `colibri MODEL` works.
 /// "--name=value" and "--name value" both work; a value may begin with '-'; "--" ends the options. Written by hand
 /// since option values are texts for a model that have to arrive as they are ("[a,b]", "--", ""), and "-ub" is one
-/// option. Errors: invalid_argument, one sentence with a suggestion for a near miss.
+/// option. Errors: invalid_argument, one sentence with a suggestion for a near miss; the context is the command's name.
 [[nodiscard]] result<arguments> parse_arguments(std::span<const std::string_view> words);
 
 /// Text of --help for one command, and of `colibri --help`.
@@ -45,6 +45,9 @@ struct arguments {
 
 /// The completion script of a shell: bash, zsh or fish. Errors: invalid_argument.
 [[nodiscard]] result<std::string> completion_script(std::string_view shell);
+
+/// Makes the first name the model if -m gave none.
+void take_model(arguments& args);
 
 /// The only `what` ("model") that is named, by -m or as a word. Errors: invalid_argument (none, several); `usage`: how the command
 /// is called.

@@ -14,10 +14,7 @@
 namespace colibri::repl {
 
 exit_code chat_command(arguments args, output& out) {
-    if (!args.given.model && !args.names.empty()) {
-        args.given.model = args.names.front();
-        args.names.erase(args.names.begin());
-    }
+    take_model(args);
     if (!args.given.model) {
         out.fail("a model is needed: colibri MODEL");
         return exit_code::usage;

@@ -8,8 +8,8 @@
 namespace colibri::repl {
 
 [[nodiscard]] exit_code chat_command(arguments args, output& out);
-[[nodiscard]] exit_code run_command(const arguments& args, output& out);
-[[nodiscard]] exit_code tokenize_command(const arguments& args, output& out);
+[[nodiscard]] exit_code run_command(arguments args, output& out);
+[[nodiscard]] exit_code tokenize_command(arguments args, output& out);
 [[nodiscard]] exit_code inspect_command(const arguments& args, output& out);
 [[nodiscard]] exit_code plan_command(const arguments& args, output& out);
 [[nodiscard]] exit_code bench_command(const arguments& args, output& out);

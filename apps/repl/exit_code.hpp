@@ -10,6 +10,7 @@ enum class exit_code : int {
     context = 3,        ///< the prompt or the answer doesn't fit the context
     io = 4,             ///< reading input or writing output failed
     cannot_run = 5,     ///< plan: the model can't run so
+    differs = 6,        ///< inspect --diff: the models differ
     interrupted = 130,  ///< Ctrl-C
 };
 

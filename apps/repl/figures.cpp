@@ -74,15 +74,19 @@ std::string figures_line(const engine& e) {
                   bytes_text(memory.resident));
 }
 
-std::string figures_text(const engine& e) {
+std::string figures_text(const engine& e, bool answer) {
     const auto& f = e.figures();
     const auto memory = e.memory();
-    return concat("answer        ", counted(f.generated_tokens, "token"), rate_text(f.generation_rate), ", ",
-                  fixed(f.generation_seconds, 2), " s after the first\n", "prompt        ",
-                  counted(f.prompt_tokens, "token"), ", ", f.cached_tokens, " known before", rate_text(f.prompt_rate),
-                  ", ", fixed(f.prompt_seconds, 2), " s\n", "TTFT          ", fixed(f.first_token_seconds, 2),
-                  " s to the first token\n", prediction_text(f), "context       ", e.used(), " of ", e.context(),
-                  " tokens used\n", "weights       ", weights_text(memory), "\n",
+    std::string speed;
+    if (answer) {
+        speed = concat("answer        ", counted(f.generated_tokens, "token"), rate_text(f.generation_rate), ", ",
+                       fixed(f.generation_seconds, 2), " s after the first\n", "prompt        ",
+                       counted(f.prompt_tokens, "token"), ", ", f.cached_tokens, " known before", rate_text(f.prompt_rate),
+                       ", ", fixed(f.prompt_seconds, 2), " s\n", "TTFT          ", fixed(f.first_token_seconds, 2),
+                       " s to the first token\n", prediction_text(f), "context       ", e.used(), " of ", e.context(),
+                       " tokens used\n");
+    }
+    return concat(speed, "weights       ", weights_text(memory), "\n",
                   memory.buffers != 0 ? concat("read buffers  ", bytes_text(memory.buffers), "\n") : "",
                   "KV cache      ", bytes_text(memory.kv), "\n", "activations   ", bytes_text(memory.scratch), "\n",
                   "RSS           ", bytes_text(memory.resident), ", at most ", bytes_text(memory.peak));

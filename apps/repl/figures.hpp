@@ -10,8 +10,8 @@ namespace colibri::repl {
 /// "12 tokens, 45.3 tok/s | prompt ... | TTFT ... | context ... | weights ..., KV ..., RSS ...".
 [[nodiscard]] std::string figures_line(const engine& e);
 
-/// The same at length, for /stats, with predictions beside what was measured.
-[[nodiscard]] std::string figures_text(const engine& e);
+/// The same at length, for /stats, with predictions beside what was measured; without `answer` only memory.
+[[nodiscard]] std::string figures_text(const engine& e, bool answer = true);
 
 /// "120 MiB resident", "1.2 GiB held, 640 MiB read per token, streamed".
 [[nodiscard]] std::string weights_text(const memory_figures& memory);

@@ -89,7 +89,7 @@ std::string overview_text(bool color) {
     }
     out += concat("\n'colibri COMMAND --help' shows a command's options.\n\n", bold("Exit status:", color),
                   " 0 success, 1 wrong use, 2 the model, 3 the context is too small,\n"
-                  "4 input or output, 5 can't run so (plan), 130 interrupted.\n");
+                  "4 input or output, 5 can't run so (plan), 6 they differ (inspect --diff), 130 interrupted.\n");
     return out;
 }
 

@@ -56,8 +56,8 @@ exit_code dispatch(arguments args, output& out) {
     }
     switch (args.which) {
         case command::chat: return chat_command(std::move(args), out);
-        case command::run: return run_command(args, out);
-        case command::tokenize: return tokenize_command(args, out);
+        case command::run: return run_command(std::move(args), out);
+        case command::tokenize: return tokenize_command(std::move(args), out);
         case command::inspect: return inspect_command(args, out);
         case command::plan: return plan_command(args, out);
         case command::bench: return bench_command(args, out);
@@ -71,7 +71,9 @@ exit_code dispatch(arguments args, output& out) {
 exit_code run_program(const std::vector<std::string_view>& words) {
     auto args = parse_arguments(words);
     if (!args) {
-        output(color_choice::automatic).fail(concat(args.error().message, " (see colibri --help)"));
+        const auto& problem = args.error();
+        output(color_choice::automatic)
+            .fail(concat(problem.message, " (see colibri ", problem.context, problem.context.empty() ? "" : " ", "--help)"));
         return exit_code::usage;
     }
     output out(color_of(args->given));

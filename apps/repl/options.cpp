@@ -104,7 +104,7 @@ constexpr option_row table[] = {
     text_row("model", "m", "FILE", with_model, &o::model, "the GGUF model (of a split one, any part)", "", "FILE"),
     for_commands(sized, number_row("ctx-size", "c", &o::context, 0, many, "tokens of context; 0: the default",
                                    "the model's own, at most 8192, less where memory is short")),
-    for_commands(sized, or_auto(number_row("threads", "t", &o::threads, 0, most_threads,
+    for_commands(sized | for_inspect, or_auto(number_row("threads", "t", &o::threads, 0, most_threads,
                                            "threads that compute an answer; 0: auto",
                                            "auto: the physical cores that may be used, of two kinds the faster"))),
     for_commands(sized, or_auto(number_row("threads-batch", "tb", &o::threads_batch, 0, most_threads,
@@ -192,6 +192,22 @@ constexpr option_row table[] = {
     switch_row("decode", for_tokenize, &o::decode, "the input is a list of ids; print their text"),
     switch_row("no-bos", for_tokenize, &o::no_bos, "no token for the beginning, whatever the model says"),
     switch_row("no-tensors", for_inspect, &o::no_tensors, "metadata only"),
+    text_row("key", "", "PATTERN", for_inspect, &o::key_pattern, "only keys that fit the pattern; '*' stands for any text, '?' for a letter"),
+    text_row("tensor", "", "PATTERN", for_inspect, &o::tensor_pattern, "only tensors that fit the pattern"),
+    switch_row("hash", for_inspect, &o::hash, "print the SHA-256 of each tensor's data and of all, as a list to keep"),
+    switch_row("check", for_inspect, &o::check,
+               "read the whole file: values that aren't finite, unused bytes, padding; with a LIST that --hash printed also the hashes"),
+    switch_row("diff", for_inspect, &o::diff, "compare two models: metadata, tensors, and by how much values differ"),
+    for_commands(for_inspect, number_row("split", "", &o::split_parts, 1, 65535, "cut into N files of about the same size", "")),
+    text_row("split-max-size", "", "SIZE", for_inspect, &o::split_size,
+             "cut into files of at most SIZE, such as 50G (powers of 1000) or 4GiB"),
+    for_commands(for_inspect, number_row("split-max-tensors", "", &o::split_tensors, 1, many, "cut into files of at most N tensors", "")),
+    switch_row("merge", for_inspect, &o::merge, "write a split model as the one file OUT"),
+    text_row("set", "", "KEY=TYPE:VALUE", for_inspect, &o::set_keys,
+             "set a metadata key, in MODEL itself or in OUT; TYPE is u8 to u64, i8 to i64, f32, f64, bool, string, one of these with [] "
+             "(elements with ',' between), int or float (the type that the key has), or file (a text from the file VALUE); may be repeated"),
+    text_row("remove", "", "KEY", for_inspect, &o::remove_keys, "remove a metadata key, in MODEL itself or in OUT; may be repeated"),
+    switch_row("force", for_inspect, &o::force, "replace OUT if it exists"),
 
     list_row("prompt-tokens", "p", &o::prompt_tokens, 0, many, "tokens of a prompt to time; 0: none", "512"),
     list_row("gen-tokens", "n", &o::gen_tokens, 0, many, "tokens to decode one by one; 0: none", "128"),
@@ -374,6 +390,8 @@ result<void> set_option(options& all, const option_row& row, std::string_view te
                           [&](std::vector<std::string> options::*member) -> result<void> {
                               if (member == &options::prompt_gen) {
                                   if (auto pair = pair_of(text); !pair) return std::move(pair).error();
+                              } else if (member == &options::set_keys || member == &options::remove_keys) {
+                                  if (text.empty()) return refused("a key is needed");
                               } else if (text.empty()) {
                                   return refused("an empty text would end every answer at once");
                               }

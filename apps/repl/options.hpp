@@ -41,6 +41,14 @@ struct options {
     bool decode = false;
     bool no_bos = false;
     bool no_tensors = false;
+    std::optional<std::string> key_pattern, tensor_pattern, split_size;
+    std::optional<std::int64_t> split_parts, split_tensors;
+    std::vector<std::string> set_keys, remove_keys;
+    bool hash = false;
+    bool check = false;
+    bool diff = false;
+    bool merge = false;
+    bool force = false;
     // bench; lists as they were typed, checked
     std::optional<std::string> thread_list, thread_batch_list, ubatch_list, cache_k_list, cache_v_list;
     std::optional<std::string> prompt_tokens, gen_tokens, depth, sequences;

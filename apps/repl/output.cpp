@@ -50,6 +50,7 @@ bool output::print(std::string_view text) {
     const int problem = write_all(STDOUT_FILENO, text);
     if (problem == 0) {
         out_line_open_ = text.back() != '\n';
+        if (out_terminal_ && err_terminal_) note_open_line(out_line_open_);
         return true;
     }
     closed_ = problem == EPIPE;

@@ -18,6 +18,7 @@ namespace colibri::repl {
 namespace {
 
 constexpr std::string_view how_to_leave = "(Ctrl-D or /quit leaves)";
+constexpr std::string_view make_larger = "; -c at the start makes the context larger";
 constexpr std::string_view make_room =
     "; /undo forgets the last exchange, /clear all of them, and -c at the start makes the context larger";
 
@@ -137,13 +138,17 @@ void repl::turn(const std::string& text, bool stopped) {
     went_wrong(exit_code_of(problem));
     if (problem.code == errc::canceled) {
         out_.remark("(stopped before the answer began; the message is not kept)");
+    } else if (problem.code == errc::context_full) {
+        // The library's own advice doesn't know of commands; and where nothing was said before, nothing can be forgotten.
+        const std::string reason = problem.text();
+        out_.fail(concat(reason.substr(0, reason.rfind("; ")), engine_.messages().empty() ? make_larger : make_room));
     } else {
-        out_.fail(concat(problem.text(), problem.code == errc::context_full ? make_room : ""));
+        out_.fail(problem.text());
     }
 }
 
 void repl::report(const answer& said) {
-    answered_ = true;
+    answered_ = has_figures_ = true;
     out_.end_line();
     if (finished()) return;
     if (said.how == answer_end::canceled) out_.remark("(stopped; what was said stays in the conversation)");
@@ -176,13 +181,14 @@ bool repl::command(const repl_input& input) {
         case repl_command::retry: retry(); break;
         case repl_command::clear:
             engine_.set_conversation(engine_.system(), {});
+            has_figures_ = false;
             out_.remark("all messages are forgotten");
             break;
         case repl_command::save: save(input.text); break;
         case repl_command::load: load(input.text); break;
         case repl_command::stats:
-            if (answered_) out_.say(figures_text(engine_));
-            else out_.remark("there has been no answer yet");
+            if (!has_figures_) out_.remark(answered_ ? "the last answer was forgotten, and its speed with it" : "there has been no answer yet");
+            if (answered_) out_.say(figures_text(engine_, has_figures_));
             break;
         case repl_command::quit: return false;
     }

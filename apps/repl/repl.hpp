@@ -51,7 +51,8 @@ private:
     history past_;
     exit_code worst_ = exit_code::ok;  ///< of the first thing that went wrong
     bool interactive_ = false;
-    bool answered_ = false;  ///< an answer has been given, so that there are figures
+    bool answered_ = false;     ///< an answer has been given
+    bool has_figures_ = false;  ///< and it is still part of the conversation
 };
 
 }  // namespace colibri::repl

@@ -156,6 +156,7 @@ void repl::undo() {
     const std::string forgotten = messages.empty() ? std::string() : messages.back().content;
     if (!messages.empty()) messages.pop_back();
     engine_.set_conversation(engine_.system(), std::move(messages));
+    has_figures_ = false;
     out_.remark(concat("forgotten: ", shortened(forgotten), " and its answer"));
 }
 
@@ -219,6 +220,7 @@ void repl::load(std::string_view name) {
     if (auto ok = engine_.configure(changed); !ok) return refuse(ok.error().text(), exit_code::usage);
     given_ = std::move(changed);
     engine_.set_conversation(talk->system, talk->messages);
+    has_figures_ = false;
     out_.remark(concat("loaded ", counted(talk->messages.size(), "message"),
                        talk->model.empty() || talk->model == engine_.title()
                            ? ""

@@ -55,10 +55,11 @@ std::string as_json(const engine& e, const answer& said) {
 
 }  // namespace
 
-exit_code run_command(const arguments& args, output& out) {
+exit_code run_command(arguments args, output& out) {
+    take_model(args);
     const auto& given = args.given;
     if (!given.model) {
-        out.fail("a model is needed: colibri run -m MODEL");
+        out.fail("a model is needed: colibri run MODEL");
         return exit_code::usage;
     }
     const auto input = read_prompt(args, true, out);

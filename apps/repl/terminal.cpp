@@ -34,6 +34,7 @@ std::atomic<int> drawing_fd{-1};
 std::atomic<on_interrupt> interrupt_policy{on_interrupt::leave};
 std::atomic<cancel_flag*> interrupt_flag{nullptr};
 std::atomic<int> interrupt_count{0};
+std::atomic<bool> line_is_open{false};
 std::atomic<bool> resized{false}, resumed{false}, interrupted{false};
 std::array<int, 2> wake_pipe{-1, -1};
 std::array<struct sigaction, crash_signals.size()> before_crash{};
@@ -128,9 +129,10 @@ void handle_crash(int signal, siginfo_t* info, void*) {
     if (signal == SIGBUS && info->si_code == BUS_ADRERR) {
         // A page of a mapped file that isn't there any more, or that the disk doesn't give.
         static constexpr char text[] =
-            "colibri: a mapped file became shorter, or its disk failed, while it was in use; get the file again, or use "
+            "\ncolibri: a mapped file became shorter, or its disk failed, while it was in use; get the file again, or use "
             "--weights resident, which needs it only at the start\n";
-        (void)!::write(STDERR_FILENO, text, sizeof text - 1);
+        const std::size_t first = line_is_open.load() ? 0 : 1;
+        (void)!::write(STDERR_FILENO, text + first, sizeof text - 1 - first);
         ::_exit(static_cast<int>(exit_code::model));
     }
     for (std::size_t i = 0; i < crash_signals.size(); ++i) {
@@ -250,6 +252,8 @@ void prepare_process() {
     }
     std::atexit(restore);
 }
+
+void note_open_line(bool open) noexcept { line_is_open.store(open); }
 
 interruptible::interruptible(cancel_flag& flag) noexcept {
     interrupt_count.store(0);

@@ -55,6 +55,9 @@ enum class color_choice { automatic, always, never };
 /// Whether `fd` is a terminal that understands cursor movements (TERM isn't "dumb").
 [[nodiscard]] bool moves_cursor(int fd) noexcept;
 
+/// Tells whether an answer's line is open on the screen, so that a message of a signal handler can begin a new one.
+void note_open_line(bool open) noexcept;
+
 // Signals ------------------------------------------------------------------------------------------------------------
 
 /// Installs all handlers; once, at the program's start. SIGPIPE is ignored. Opens /dev/null in place of a missing

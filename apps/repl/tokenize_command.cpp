@@ -46,9 +46,10 @@ std::string as_json(const std::vector<text::token_id>& ids, const text::tokenize
 
 }  // namespace
 
-exit_code tokenize_command(const arguments& args, output& out) {
+exit_code tokenize_command(arguments args, output& out) {
+    take_model(args);
     if (!args.given.model) {
-        out.fail("a model is needed: colibri tokenize -m MODEL");
+        out.fail("a model is needed: colibri tokenize MODEL");
         return exit_code::usage;
     }
     const auto input = read_prompt(args, true, out);

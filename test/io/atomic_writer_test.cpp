@@ -1,6 +1,7 @@
 #include "colibri/io/atomic_writer.hpp"
 
 #include <doctest/doctest.h>
+#include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/mount.h>
@@ -202,4 +203,50 @@ TEST_CASE("a full disk is said as such, the old file stays and the temporary one
     });
     if (code == 77) MESSAGE("skipped: no right to mount a small disk here");
     else CHECK(code == 0);
+}
+
+TEST_CASE("sealed files take no more bytes and appear at commit") {
+    const scratch::folder folder;
+    const auto path = folder.path() / "file";
+    auto out = atomic_writer::create(path, {.expected_size = 100000}).value();
+    REQUIRE(out.write("all of it"));
+    REQUIRE(out.seal());
+    REQUIRE(out.seal());
+    CHECK(!std::filesystem::exists(path));
+    CHECK(scratch::count(folder.path()) == 1);
+    auto moved = std::move(out);
+    REQUIRE(moved.commit());
+    CHECK(scratch::read(path) == "all of it");
+    CHECK(scratch::count(folder.path()) == 1);
+    auto late = atomic_writer::create(path).value();
+    REQUIRE(late.seal());
+    CHECK(late.write("late").error().code == errc::invalid_argument);
+    CHECK(late.commit().error().code == errc::invalid_argument);
+    CHECK(scratch::count(folder.path()) == 1);
+    {
+        auto dropped = atomic_writer::create(path).value();
+        REQUIRE(dropped.seal());
+    }
+    CHECK(scratch::count(folder.path()) == 1);
+    CHECK(scratch::read(path) == "all of it");
+}
+
+TEST_CASE("bytes of another file are copied, between written ones") {
+    const scratch::folder folder;
+    std::string bytes(3'000'000, '\0');
+    for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<char>(i * 7 / 3);
+    const auto source = folder.put("source", bytes);
+    const unique_fd handle(::open(source.c_str(), O_RDONLY));
+    auto out = atomic_writer::create(folder.path() / "file").value();
+    REQUIRE(out.write("front"));
+    REQUIRE(out.copy(handle.get(), 10, bytes.size() - 20));
+    REQUIRE(out.copy(handle.get(), 0, 0));
+    REQUIRE(out.write("back"));
+    CHECK(out.written() == bytes.size() - 20 + 9);
+    REQUIRE(out.commit());
+    CHECK(scratch::read(folder.path() / "file") == "front" + bytes.substr(10, bytes.size() - 20) + "back");
+    auto beyond = atomic_writer::create(folder.path() / "other").value();
+    CHECK(beyond.copy(handle.get(), bytes.size() - 5, 6).error().code == errc::truncated);
+    CHECK(!beyond.commit());
+    CHECK(scratch::count(folder.path()) == 2);
 }

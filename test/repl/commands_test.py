@@ -230,6 +230,13 @@ def test_statistics(f):
     said = do(t, "/stats")
     for word in ("answer", "prompt", "TTFT", "predicted", "context", "weights", "KV cache", "RSS"):
         assert word in said, said
+    do(t, "/undo")
+    said = do(t, "/stats")
+    assert "the last answer was forgotten" in said and "TTFT" not in said and "KV cache" in said, said
+    do(t, "Hello")
+    assert "TTFT" in do(t, "/stats")
+    do(t, "/clear")
+    assert "TTFT" not in do(t, "/stats")
     do(t, "/set verbose off")
     before = "\n".join(t.screen.lines()).count("tok/s")
     do(t, "Hello")
@@ -247,6 +254,13 @@ def test_long_prompts_show_how_far_they_are(f):
     at_prompt(t)
     assert not any("reading: " in line for line in t.screen.lines()), "the progress goes away"
     check(messages(f, t)["messages"], [])
+
+
+def test_a_first_message_that_is_too_long_gets_one_advice(f):
+    t = f.terminal(f.model(), "-c", "64", "--temp", "0")
+    at_prompt(t)
+    said = do(t, "many words " * 100).replace("\n", "")
+    assert "the context holds 64; -c at the start makes the context larger" in said and "/undo" not in said, said
 
 
 def test_a_full_context_keeps_the_talk_alive(f):

@@ -168,6 +168,11 @@ def test_usage_errors(f):
             (("run", "-m", model, "-p", "x", "--temp", "hot"), b"'hot'"),
             (("run", "-m", model, "-p", "x", "--temp", "0,5"), b"'0,5'"),
             (("run", "-p", "x"), b"a model is needed"),
+            (("run", "-m", model, "--temp"), b"(see colibri run --help)"),
+            (("inspect", "--split", "x", model), b"(see colibri inspect --help)"),
+            ((model, "--tmp", "1"), b"(see colibri chat --help)"),
+            (("tokenise",), b"(see colibri --help)"),
+            (("run", model, "a", "b"), b"only one file"),
             (("run", "-m", model), b"a prompt is needed"),  # standard input is empty
             (("run", "-m", model, "a", "b"), b"only one file"),
             (("run", "-m", model, "-p", "x", "--raw", "--system", "y"), b"--system"),
@@ -501,6 +506,17 @@ def test_tokenize(f):
     with open(os.path.join(f.models, "llama", "case.json"), encoding="utf-8") as file:
         case = json.load(file)["sequences"][0]
     check(json.loads(tokenized("-p", case["text"], "--ids")), case["tokens"])
+
+
+def test_a_model_may_be_named_without_m(f):
+    for command in ("run", "tokenize"):
+        named, bare = (f.run(command, *words, *(GREEDY if command == "run" else ()), "-p", "Hello") for words in (("-m", f.model()), (f.model(),)))
+        check((command, bare.returncode, bare.stdout), (command, 0, named.stdout))
+        prompt = os.path.join(f.home, "prompt")
+        with open(prompt, "w", encoding="utf-8") as file:
+            file.write("Hello")
+        check(f.run(command, f.model(), prompt, *(GREEDY if command == "run" else ())).stdout, named.stdout)
+    check(f.run("plan", f.model()).returncode, 0)
 
 
 def test_inspect(f):

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "colibri/core/glob.hpp"
 #include "colibri/gguf/kind.hpp"
 #include "colibri/gguf/value_text.hpp"
 
@@ -88,6 +89,8 @@ struct file_summary {
 struct listing_options {
     value_style style = {};
     bool tensors = true;
+    std::string keys = "*";          ///< a pattern of matches_glob: only these keys
+    std::string tensor_names = "*";  ///< likewise of tensors
 };
 
 namespace detail {
@@ -117,6 +120,11 @@ namespace detail {
     return concat(hundredths / 100, ".", hundredths / 10 % 10, hundredths % 10);
 }
 
+/// Of a list's heading: "21", or "3 of 21" if a pattern left some out.
+[[nodiscard]] inline std::string shown_of(std::size_t shown, std::size_t all) {
+    return shown == all ? concat(all) : concat(shown, " of ", all);
+}
+
 }  // namespace detail
 
 /// The listing for a person: what the file is, its parts, types, metadata, tensors. Ends with a line end; safe for a
@@ -137,21 +145,21 @@ namespace detail {
                          concat(type.elements, " parameters"), concat(type.bytes, " bytes")});
     }
     out += detail::align_columns(lines);
-    out += concat("metadata (", gguf.meta().size(), "):\n");
     lines.clear();
     for (auto row : key_rows(gguf, options.style)) {
+        if (!matches_glob(options.keys, row.key)) continue;
         lines.push_back({std::move(row.key), std::move(row.type), std::move(row.text)});
     }
-    out += detail::align_columns(lines);
+    out += concat("metadata (", detail::shown_of(lines.size(), gguf.meta().size()), "):\n", detail::align_columns(lines));
     if (!options.tensors) return out;
-    out += concat("tensors (", gguf.tensors().size(), "):\n");
     lines.clear();
     for (auto row : tensor_rows(gguf)) {
+        if (!matches_glob(options.tensor_names, row.name)) continue;
         lines.push_back({std::move(row.name), std::string(row.type), std::move(row.shape), concat(row.bytes, " bytes"),
                          gguf.parts().size() > 1 ? concat("part ", row.part + 1, ", byte ", row.offset)
                                                  : concat("byte ", row.offset)});
     }
-    return out + detail::align_columns(lines);
+    return out + concat("tensors (", detail::shown_of(lines.size(), gguf.tensors().size()), "):\n", detail::align_columns(lines));
 }
 
 /// The listing as one JSON object on one line; arrays are whole, so a vocabulary is in it. Valid whatever the file
@@ -178,6 +186,7 @@ namespace detail {
     out += "],\"metadata\":[";
     comma = {};
     for (const auto& [key, value] : gguf.meta().entries()) {
+        if (!matches_glob(options.keys, key)) continue;
         separate();
         out += concat("{\"key\":", json_text(key), ",\"type\":", json_text(type_text(value)),
                       ",\"value\":", value_json(value), "}");
@@ -187,6 +196,7 @@ namespace detail {
         out += ",\"tensors\":[";
         comma = {};
         for (const auto& tensor : gguf.tensors()) {
+            if (!matches_glob(options.tensor_names, tensor.name)) continue;
             separate();
             out += concat("{\"name\":", json_text(tensor.name), ",\"type\":", json_text(name(tensor.type)),
                           ",\"shape\":", shape_text(tensor), ",\"bytes\":", tensor.bytes, ",\"offset\":", tensor.offset,

@@ -31,6 +31,9 @@ public:
         return current_ < tensors_.size() ? &tensors_[current_] : nullptr;
     }
 
+    /// Where the file will be, links followed.
+    [[nodiscard]] const std::filesystem::path& path() const noexcept { return out_.path(); }
+
     /// Writes the next bytes of next(); when it is complete the padding is added and the tensor behind it is next.
     /// Errors: invalid_argument (more bytes than it has left), io.
     [[nodiscard]] result<void> write(std::span<const std::byte> bytes) {
@@ -49,17 +52,27 @@ public:
         return pad();
     }
 
+    /// Puts all bytes on the disk, so that `finish` only has to give the file its name. Errors: as `finish`.
+    [[nodiscard]] result<void> seal() {
+        if (auto ok = complete(); !ok) return ok;
+        return out_.seal();
+    }
+
     /// Puts the file under its name. Errors: invalid_argument (bytes of a tensor are missing), io.
     [[nodiscard]] result<void> finish() {
-        if (const tensor_info* tensor = next()) {
-            return error{errc::invalid_argument,
-                         concat("the tensor ", quoted(tensor->name), " lacks ", tensor->bytes - done_, " bytes")};
-        }
+        if (auto ok = complete(); !ok) return ok;
         return out_.commit();
     }
 
 private:
     explicit writer(atomic_writer out) : out_(std::move(out)) {}
+
+    [[nodiscard]] result<void> complete() const {
+        const tensor_info* tensor = next();
+        if (tensor == nullptr) return {};
+        return error{errc::invalid_argument,
+                     concat("the tensor ", quoted(tensor->name), " lacks ", tensor->bytes - done_, " bytes")};
+    }
 
     /// Zeros up to the next multiple of the alignment.
     [[nodiscard]] result<void> pad() {
@@ -87,21 +100,41 @@ inline void append_text(std::string& out, std::string_view text) {
     out += text;
 }
 
-/// Header bytes without the padding; `tensors` get sizes, and offsets from the start of the data, in their order.
-[[nodiscard]] inline result<std::string> encode_header(const metadata& meta, std::uint64_t alignment,
-                                                       std::vector<tensor_info>& tensors) {
-    std::string out = "GGUF";
-    append_number(out, std::uint32_t{3});
-    append_number(out, static_cast<std::uint64_t>(tensors.size()));
-    append_number(out, static_cast<std::uint64_t>(meta.size()));
+/// Appends all keys. Errors: bad_value, bad_utf8, bad_count.
+[[nodiscard]] inline result<void> append_keys(std::string& out, const metadata& meta) {
     for (const auto& [key, value] : meta.entries()) {
-        if (auto ok = check_name("key", key, error::no_offset); !ok) return std::move(ok).error();
+        if (auto ok = check_name("key", key, error::no_offset); !ok) return ok;
         if (key.size() > max_key_size)
             return error{errc::bad_count, concat("the key ", quoted(key), " is longer than ", max_key_size, " bytes")};
         append_text(out, key);
         append_number(out, static_cast<std::uint32_t>(value.type()));
         value.encode(out);
     }
+    return {};
+}
+
+/// Appends one entry of the tensor list; its data begins `offset` bytes behind the start of all data.
+inline void append_tensor(std::string& out, const tensor_info& tensor, std::uint64_t offset) {
+    append_text(out, tensor.name);
+    append_number(out, static_cast<std::uint32_t>(tensor.n_dims));
+    for (unsigned i = 0; i < tensor.n_dims; ++i) append_number(out, tensor.dims[i]);
+    append_number(out, static_cast<std::uint32_t>(tensor.type));
+    append_number(out, offset);
+}
+
+[[nodiscard]] inline std::string header_start(std::uint32_t version, std::size_t tensors, std::size_t keys) {
+    std::string out = "GGUF";
+    append_number(out, version);
+    append_number(out, static_cast<std::uint64_t>(tensors));
+    append_number(out, static_cast<std::uint64_t>(keys));
+    return out;
+}
+
+/// Header bytes without the padding; `tensors` get sizes, and offsets from the start of the data, in their order.
+[[nodiscard]] inline result<std::string> encode_header(const metadata& meta, std::uint64_t alignment,
+                                                       std::vector<tensor_info>& tensors) {
+    std::string out = header_start(3, tensors.size(), meta.size());
+    if (auto ok = append_keys(out, meta); !ok) return std::move(ok).error();
     std::uint64_t offset = 0;
     for (auto& tensor : tensors) {
         const auto named = [&](error e) { return std::move(e).within(concat("tensor ", quoted(tensor.name))); };
@@ -120,11 +153,7 @@ inline void append_text(std::string& out, std::string_view text) {
         tensor.bytes = *bytes;
         tensor.offset = offset;
         tensor.part = 0;
-        append_text(out, tensor.name);
-        append_number(out, static_cast<std::uint32_t>(tensor.n_dims));
-        for (unsigned i = 0; i < tensor.n_dims; ++i) append_number(out, tensor.dims[i]);
-        append_number(out, static_cast<std::uint32_t>(tensor.type));
-        append_number(out, tensor.offset);
+        append_tensor(out, tensor, offset);
         const auto end = checked_add(offset, *bytes);
         if (!end || *end > (~std::uint64_t{0} >> 1) - alignment)
             return named({errc::overflow, "the tensors are larger than any file"});

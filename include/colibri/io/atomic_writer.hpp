@@ -1,6 +1,8 @@
 // A file that appears whole or not at all.
 #pragma once
 
+#include <sys/file.h>
+
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -27,7 +29,8 @@ struct write_options {
 
 /// Writes a temporary file beside `path` and renames it over `path` at `commit`, after both file and folder are on the
 /// disk. Destroyed without commit, or after an error, it removes the temporary file and leaves `path` as it was. A link
-/// is followed, so that the file it points to is replaced. Move-only; one thread at a time.
+/// is followed, so that the file it points to is replaced. A killed process leaves its temporary file behind, for
+/// remove_stale_temporaries. Move-only; one thread at a time.
 class atomic_writer {
 public:
     /// Errors: not_found (no such folder), not_a_file (the path is a folder or device), io (also: disk full).
@@ -44,6 +47,7 @@ public:
     /// Adds bytes at the end. Errors: io; the temporary file is gone then, and later calls return the same error.
     [[nodiscard]] result<void> write(std::span<const std::byte> bytes) {
         if (failure_) return *failure_;
+        if (sealed_) return fail("write", EBADF);
         written_ += bytes.size();
         if (bytes.size() + buffer_.size() > buffer_size) {
             if (auto ok = flush(); !ok) return ok;
@@ -56,9 +60,17 @@ public:
         return write(std::as_bytes(std::span(text.data(), text.size())));
     }
 
+    /// Adds `count` bytes of an open file from its byte `offset` on, by the kernel where it can: file systems that share blocks
+    /// between files copy nothing then. Errors: as `write`; truncated (the source ends before).
+    [[nodiscard]] result<void> copy(int source, std::uint64_t offset, std::uint64_t count);
+
     /// Bytes written so far.
     [[nodiscard]] std::uint64_t written() const noexcept { return written_; }
     [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
+
+    /// Puts all bytes on the disk, so that `commit` only has to rename the temporary file; nothing more can be written then. For
+    /// files that are to appear together. Errors: as `commit`.
+    [[nodiscard]] result<void> seal();
 
     /// Makes the file appear under its name. Errors: io, or the error of an earlier write; invalid_argument after
     /// abandon.
@@ -66,10 +78,10 @@ public:
 
     /// Removes the temporary file; nothing more can be written.
     void abandon() noexcept {
-        if (handle_.is_open()) {
-            handle_.close();
-            ::unlink(temporary_.c_str());
-        }
+        handle_.close();
+        if (!temporary_.empty()) ::unlink(temporary_.c_str());
+        temporary_.clear();
+        sealed_ = false;
     }
 
 private:
@@ -85,6 +97,7 @@ private:
         std::swap(buffer_, other.buffer_);
         std::swap(written_, other.written_);
         std::swap(reserved_, other.reserved_);
+        std::swap(sealed_, other.sealed_);
         std::swap(failure_, other.failure_);
     }
 
@@ -122,6 +135,7 @@ private:
     std::vector<std::byte> buffer_;
     std::uint64_t written_ = 0;
     bool reserved_ = false;
+    bool sealed_ = false;
     std::optional<error> failure_;
 };
 
@@ -154,12 +168,19 @@ inline result<atomic_writer> atomic_writer::create(const std::filesystem::path& 
             ::open(out.temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode | 0200u);
         if (descriptor >= 0) {
             out.handle_ = unique_fd(descriptor);
-            break;
+            // The lock says that somebody is at it. Who cleans up may have come before it: then the file is gone.
+            struct stat made {};
+            const bool taken = ::flock(descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+            if (!taken && ::fstat(descriptor, &made) == 0 && made.st_nlink != 0) break;
+            out.handle_.close();
+            errno = EEXIST;
         }
-        if (errno == ENOENT) {
+        const int problem = errno;
+        out.temporary_.clear();  // it is nobody's, or another's
+        if (problem == ENOENT) {
             return error{errc::not_found, concat("can't write ", quoted(path.string()), ": its folder does not exist")};
         }
-        if (errno != EEXIST && errno != EINTR) return detail::system_error("write", path, errno);
+        if (problem != EEXIST && problem != EINTR) return detail::system_error("write", path, problem);
     }
     if (!out.handle_.is_open()) return detail::system_error("write", path, EEXIST);
 #if defined(__linux__)
@@ -179,8 +200,44 @@ inline result<atomic_writer> atomic_writer::create(const std::filesystem::path& 
     return out;
 }
 
-inline result<void> atomic_writer::commit() {
+inline result<void> atomic_writer::copy(int source, std::uint64_t offset, std::uint64_t count) {
     if (failure_) return *failure_;
+    if (auto ok = flush(); !ok) return ok;
+    if (!handle_.is_open() || sealed_) return fail("write", EBADF);
+#if defined(__linux__)
+    while (count != 0) {
+        auto from = static_cast<::off64_t>(offset);
+        const auto most = static_cast<std::size_t>(std::min<std::uint64_t>(count, std::uint64_t{1} << 30));
+        const ::ssize_t put = ::copy_file_range(source, &from, handle_.get(), nullptr, most, 0);
+        if (put < 0 && errno == EINTR) continue;
+        if (put < 0 && (errno == ENOSPC || errno == EDQUOT || errno == EFBIG || errno == EIO)) return fail("write", errno);
+        if (put <= 0) break;  // not between these files; or the source ends, which reading will tell
+        written_ += static_cast<std::uint64_t>(put);
+        offset += static_cast<std::uint64_t>(put);
+        count -= static_cast<std::uint64_t>(put);
+    }
+#endif
+    std::vector<std::byte> piece(static_cast<std::size_t>(std::min<std::uint64_t>(count, std::uint64_t{1} << 20)));
+    while (count != 0) {
+        const auto most = static_cast<std::size_t>(std::min<std::uint64_t>(count, piece.size()));
+        const ::ssize_t got = ::pread(source, piece.data(), most, static_cast<::off_t>(offset));
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0) return fail("read for", errno);
+        if (got == 0) {
+            abandon();
+            failure_ = error{errc::truncated, "the file that is copied became shorter meanwhile", offset};
+            return *failure_;
+        }
+        if (auto ok = write(std::span(piece).first(static_cast<std::size_t>(got))); !ok) return ok;
+        offset += static_cast<std::uint64_t>(got);
+        count -= static_cast<std::uint64_t>(got);
+    }
+    return {};
+}
+
+inline result<void> atomic_writer::seal() {
+    if (failure_) return *failure_;
+    if (sealed_) return {};
     if (auto ok = flush(); !ok) return ok;
     if (!handle_.is_open()) return fail("write", EBADF);
     if (reserved_ && ::ftruncate(handle_.get(), static_cast<::off_t>(written_)) != 0)
@@ -188,8 +245,17 @@ inline result<void> atomic_writer::commit() {
     if (permissions_ && ::fchmod(handle_.get(), static_cast<::mode_t>(*permissions_)) != 0)
         return fail("set the permissions of", errno);
     if (::fsync(handle_.get()) != 0) return fail("write", errno);
+    buffer_ = {};
+    sealed_ = true;
+    return {};
+}
+
+inline result<void> atomic_writer::commit() {
+    if (auto ok = seal(); !ok) return ok;
     if (::rename(temporary_.c_str(), path_.c_str()) != 0) return fail("replace", errno);
     handle_.close();
+    temporary_.clear();
+    sealed_ = false;
     // The name is on the disk once the folder is; file systems that can't sync a folder say EINVAL.
     const std::filesystem::path folder = path_.has_parent_path() ? path_.parent_path() : ".";
     const unique_fd opened(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
