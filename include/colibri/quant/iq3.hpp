@@ -31,7 +31,7 @@ struct iq3_xxs {
     /// The eight signs of weights 8g .. 8g+7.
     [[nodiscard]] constexpr std::uint32_t signs(std::size_t g) const noexcept {
         const std::uint8_t* const at = signs_scales + g / 4 * 4;
-        const std::uint32_t bits = at[0] | at[1] << 8 | at[2] << 16 | static_cast<std::uint32_t>(at[3]) << 24;
+        const std::uint32_t bits = at[0] | at[1] * 0x100u | at[2] * 0x10000u | at[3] * 0x1000000u;
         return even_signs(bits >> (g % 4 * 7) & 127u);
     }
     [[nodiscard]] constexpr int code(std::size_t i) const noexcept {
