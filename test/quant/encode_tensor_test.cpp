@@ -217,8 +217,8 @@ TEST_CASE("extreme values are encoded without undefined conversions") {
             for (const float* importance : {static_cast<const float*>(nullptr), static_cast<const float*>(w.data())}) {
                 const auto out = decoded(encoded<F>(x, importance));
                 for (std::size_t i = 0; i < x.size(); ++i) {
-                    // Beyond a half float's range scales are infinite.
-                    if (std::abs(value) < 65504.0f) CHECK(std::isfinite(out[i]));
+                    // Without importance some formats have infinite scales where a half float ends, as the reference encoders do.
+                    if (std::abs(value) < 65504.0f || importance != nullptr) CHECK(std::isfinite(out[i]));
                     if (value == 0.0f) CHECK(out[i] == 0.0f);
                 }
             }

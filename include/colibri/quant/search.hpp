@@ -158,9 +158,11 @@ template <std::size_t Size>
     return select(magnitude(greatest) < magnitude(least), least, greatest);
 }
 
-/// A scale in units as a half float will hold it.
+/// A scale in units as a half float will hold it; the largest of these for what is larger.
 [[nodiscard]] inline float stored_scale(float d, float unit) noexcept {
-    return f16_to_f32(f32_to_f16(rounded(d * unit))) / unit;
+    constexpr float largest = 65504.0f;
+    const float whole = rounded(d * unit);
+    return f16_to_f32(f32_to_f16(whole > largest ? largest : whole < -largest ? -largest : whole)) / unit;
 }
 
 /// The scale of least error of each run by itself. Shape::tops are the codes to which the extreme is scaled for a start; the best
