@@ -65,7 +65,7 @@ template <>
 struct search_shape<q5_1> {
     using codes = whole_codes<0, 31>;
     static constexpr std::size_t size = 32, runs = 1;
-    static constexpr float level = 1.0f;
+    static constexpr float level = 3.0f;
     static constexpr float tops[] = {29.8f, 30.1f, 30.4f, 30.7f, 31.0f, 31.3f, 31.6f, 31.9f, 32.2f};
     static constexpr int refits = 3;
     static constexpr search_kind kind = search_kind::line;
@@ -137,7 +137,7 @@ template <>
 struct search_shape<q2_k> {
     using codes = whole_codes<0, 3>;
     static constexpr std::size_t size = 16, runs = 16;
-    static constexpr float level = 1.0f;
+    static constexpr float level = 0.5f;
     static constexpr float tops[] = {2.2f, 2.4f, 2.6f, 2.8f, 3.0f, 3.2f, 3.4f, 3.6f, 3.8f};
     static constexpr int refits = 2;
     static constexpr float scale_high = 15.0f;
@@ -216,7 +216,7 @@ inline void run_search(const search_input& in, search_output<Shape::size>& out) 
     else search_line_runs<Shape>(in, out);
 }
 
-/// A block that decodes to nothing but NaNs, or infinities where a format has no NaN: `d` is a NaN and its codes aren't 0.
+/// A block that decodes to nothing but NaNs; to infinities in MXFP4, to the largest value in NVFP4, which have no NaN.
 template <class F>
 [[nodiscard]] inline F unusable_block() noexcept {
     if constexpr (std::same_as<F, mxfp4>) {
