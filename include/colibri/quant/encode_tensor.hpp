@@ -11,6 +11,7 @@
 #include "colibri/core/error.hpp"
 #include "colibri/gguf/tensor_type.hpp"
 #include "colibri/quant/block_encoder.hpp"
+#include "colibri/quant/encode_grid.hpp"
 #include "colibri/quant/encoders.hpp"
 #include "colibri/quant/format_list.hpp"
 #include "colibri/quant/rows.hpp"
@@ -63,7 +64,8 @@ inline void encode_blocks(const float* x, const float* importance, std::size_t b
                      concat("a row of ", row.size(), " values needs as many importance weights, not ", importance.size())};
     }
     if (importance.empty() && needs_importance(type)) {
-        return error{errc::unsupported, concat(name(type), " can't be written without importance weights; make an importance matrix first")};
+        return error{errc::unsupported,
+                     concat(name(type), " can't be written without importance weights; make an importance matrix first")};
     }
     return visit_stored(type, [&]<class F>(std::type_identity<F>) -> result<void> {
         if constexpr (writable_format<F>) {
