@@ -9,8 +9,13 @@
 #include "colibri/core/error.hpp"
 #include "colibri/quant/block_format.hpp"
 #include "colibri/quant/floats.hpp"
+#include "colibri/quant/iq1.hpp"
+#include "colibri/quant/iq2.hpp"
+#include "colibri/quant/iq3.hpp"
 #include "colibri/quant/iq4.hpp"
 #include "colibri/quant/mxfp4.hpp"
+#include "colibri/quant/nvfp4.hpp"
+#include "colibri/quant/q1_q2.hpp"
 #include "colibri/quant/q2_k.hpp"
 #include "colibri/quant/q3_k.hpp"
 #include "colibri/quant/q4.hpp"
@@ -18,6 +23,7 @@
 #include "colibri/quant/q5.hpp"
 #include "colibri/quant/q6_k.hpp"
 #include "colibri/quant/q8.hpp"
+#include "colibri/quant/tq.hpp"
 
 namespace colibri::quant {
 
@@ -29,7 +35,8 @@ struct format_list {
 
 /// Every weight format that can be computed with. A new format is one struct and one name here.
 using weight_formats =
-    format_list<f32, f16, bf16, q4_0, q4_1, q5_0, q5_1, q8_0, q2_k, q3_k, q4_k, q5_k, q6_k, iq4_nl, iq4_xs, mxfp4>;
+    format_list<f32, f16, bf16, q4_0, q4_1, q5_0, q5_1, q8_0, q2_k, q3_k, q4_k, q5_k, q6_k, iq4_nl, iq4_xs, mxfp4, nvfp4, q1_0,
+                q2_0, tq1_0, tq2_0, iq1_s, iq1_m, iq2_xxs, iq2_xs, iq2_s, iq3_xxs, iq3_s>;
 
 /// Calls `fn(std::type_identity<F>{})` for every format F of the list, in order.
 template <class... Formats, class Fn>
@@ -66,7 +73,10 @@ struct as_result<result<T>> {
 
 }  // namespace detail
 
-static_assert(detail::all_valid(weight_formats{}), "a format contradicts dtype_table, or a type is listed twice");
+/// Every format that can be decoded: all of them can be computed with.
+using stored_formats = weight_formats;
+
+static_assert(detail::all_valid(stored_formats{}), "a format contradicts dtype_table, or a type is listed twice");
 
 /// Whether weights of this type can be decoded and multiplied.
 [[nodiscard]] constexpr bool is_supported(dtype type) noexcept { return detail::contains(weight_formats{}, type); }
@@ -106,6 +116,12 @@ template <class Fn>
 [[nodiscard]] auto visit_format(dtype type, Fn&& fn) {
     using plain = std::invoke_result_t<Fn&, std::type_identity<f32>>;
     return detail::visit_in<typename detail::as_result<plain>::type>(weight_formats{}, type, fn);
+}
+
+/// The same for all formats that can be decoded, `stored_formats`.
+template <class Fn>
+[[nodiscard]] auto visit_stored(dtype type, Fn&& fn) {
+    return visit_format(type, fn);
 }
 
 }  // namespace colibri::quant
