@@ -8,6 +8,7 @@
 #endif
 
 using quant::activation_plane;
+using quant::panel_layout;
 
 /// Column j of the product.
 COLIBRI_KERNEL activation_plane PlaneAt(const quant::activation_planes& planes, const product_arguments& a, std::size_t j) {
@@ -137,6 +138,18 @@ COLIBRI_KERNEL void LoadFactors(const Format* const (&rows)[4], std::size_t b, R
     }
 }
 
+/// Products of groups 2*kPair and 2*kPair+1 of a super-block.
+template <class Format, std::size_t kPair>
+COLIBRI_KERNEL Words64 PairSums(const Format& block, Bytes64 codes) {
+    using C = Codes<Format>;
+    const Bytes64 w = Join(C::template Get<2 * kPair>(block), C::template Get<2 * kPair + 1>(block));
+    Words64 sums;
+    COLIBRI_UNROLL for (std::size_t i = 0; i < kByteParts; ++i) {
+        sums.v[i] = Dot<C::max_code == 255 && kSignedDot>(ZeroWords(), w.v[i], codes.v[i]);
+    }
+    return sums;
+}
+
 /// Adds groups 2*kPair and 2*kPair+1 (of 32) of a super-block, each if its bit in `wanted` is set.
 template <class Format, std::size_t kPair>
 COLIBRI_KERNEL Floats4 AddPair(Floats4 acc, const Format* const (&rows)[4], std::size_t b, const RunFactors& f,
@@ -145,11 +158,11 @@ COLIBRI_KERNEL Floats4 AddPair(Floats4 acc, const Format* const (&rows)[4], std:
     if ((wanted >> (2 * kPair) & 3u) == 0) return acc;
     const Bytes64 codes = Load64(y.codes + b * 256 + kPair * 64);
     Words64 sums[4];
-    COLIBRI_UNROLL_ROWS for (std::size_t r = 0; r < 4; ++r) {
-        const Bytes64 w = Join(C::template Get<2 * kPair>(rows[r][b]), C::template Get<2 * kPair + 1>(rows[r][b]));
-        COLIBRI_UNROLL for (std::size_t i = 0; i < kByteParts; ++i) {
-            sums[r].v[i] = Dot<C::max_code == 255 && kSignedDot>(ZeroWords(), w.v[i], codes.v[i]);
-        }
+    // Looking up points of grids takes too many registers for four rows at once.
+    if constexpr (panel_layout<Format>::has_grid) {
+        COLIBRI_ROLLED for (std::size_t r = 0; r < 4; ++r) sums[r] = PairSums<Format, kPair>(rows[r][b], codes);
+    } else {
+        COLIBRI_UNROLL_ROWS for (std::size_t r = 0; r < 4; ++r) sums[r] = PairSums<Format, kPair>(rows[r][b], codes);
     }
     Words4 runs[4];
     SumRuns(sums, runs);
