@@ -8,7 +8,6 @@
 #endif
 
 using quant::activation_plane;
-using quant::panel_layout;
 
 /// Column j of the product.
 COLIBRI_KERNEL activation_plane PlaneAt(const quant::activation_planes& planes, const product_arguments& a, std::size_t j) {
@@ -62,7 +61,8 @@ COLIBRI_KERNEL Bytes32 GroupCodes(const Format* row, std::size_t b) {
     else return Codes<Format>::GetGroup(row[b / groups], b % groups);
 }
 
-/// Blocks shorter than 256, two groups of 32 at a time: of every chunk of eight all of the codes' plane, then those that have a residual of the residuals'.
+/// Blocks shorter than 256, two groups of 32 at a time: of every chunk of eight all of the codes' plane, then those that have a
+/// residual of the residuals'.
 template <class Format>
 COLIBRI_KERNEL Floats4 RowsOfBlocks(const Format* const (&rows)[4], const activation_plane (&planes)[2], const std::uint8_t* flags,
                                     std::size_t groups, std::size_t ahead) {
@@ -158,8 +158,8 @@ COLIBRI_KERNEL Floats4 AddPair(Floats4 acc, const Format* const (&rows)[4], std:
     if ((wanted >> (2 * kPair) & 3u) == 0) return acc;
     const Bytes64 codes = Load64(y.codes + b * 256 + kPair * 64);
     Words64 sums[4];
-    // Looking up points of grids takes too many registers for four rows at once.
-    if constexpr (panel_layout<Format>::has_grid) {
+    // Where numbers of points come in two parts, four rows at once take too many registers.
+    if constexpr (Format::type == dtype::iq1_s || Format::type == dtype::iq1_m || Format::type == dtype::iq3_s) {
         COLIBRI_ROLLED for (std::size_t r = 0; r < 4; ++r) sums[r] = PairSums<Format, kPair>(rows[r][b], codes);
     } else {
         COLIBRI_UNROLL_ROWS for (std::size_t r = 0; r < 4; ++r) sums[r] = PairSums<Format, kPair>(rows[r][b], codes);

@@ -1,5 +1,7 @@
 // One column, weights in panels of 16 rows (quant/panel_layout.hpp): every lane is a row. Part of kernels-inl.hpp.
 
+using quant::panel_layout;
+
 /// Each byte shifted, what comes from its neighbour not removed.
 template <int kBits>
 COLIBRI_KERNEL ByteVec ShiftBytesRight(ByteVec a) {
