@@ -154,7 +154,6 @@ COLIBRI_KERNEL Words64 PairSums(const Format& block, Bytes64 codes) {
 template <class Format, std::size_t kPair>
 COLIBRI_KERNEL Floats4 AddPair(Floats4 acc, const Format* const (&rows)[4], std::size_t b, const RunFactors& f,
                                const activation_plane& y, unsigned wanted) {
-    using C = Codes<Format>;
     if ((wanted >> (2 * kPair) & 3u) == 0) return acc;
     const Bytes64 codes = Load64(y.codes + b * 256 + kPair * 64);
     Words64 sums[4];
