@@ -163,6 +163,48 @@ static_assert(mxfp4{0, {}}.scale() == 0x1p-128f && mxfp4{1, {}}.scale() == 0x1p-
               mxfp4{2, {}}.scale() == 0x1p-126f);
 static_assert(mxfp4{254, {}}.scale() == 0x1p126f && mxfp4{255, {}}.scale() == 0x1p127f);
 
+constexpr q1_0 a_q1_0 = [] {
+    q1_0 b{half_two, {}};
+    b.qs[1] = 0x80;  // weight 15
+    return b;
+}();
+static_assert(values(a_q1_0)[15] == 2 && values(a_q1_0)[7] == -2 && values(a_q1_0)[127] == -2);
+
+constexpr q2_0 a_q2_0 = [] {
+    q2_0 b{half_two, {}};
+    b.qs[3] = 0b11'00'01'10;  // weights 15 to 12
+    return b;
+}();
+static_assert(values(a_q2_0)[12] == 2 && values(a_q2_0)[13] == 0 && values(a_q2_0)[14] == -2 && values(a_q2_0)[15] == 4);
+
+constexpr tq1_0 a_tq1_0 = [] {
+    tq1_0 b{};
+    b.d = half_two;
+    b.qs[0] = 181;   // digits 2 0 1 0 0: 171/243, times 256 and rounded up
+    b.qs[47] = 181;  // weights 175, 191, 207, 223, 239
+    b.qh[3] = 181;   // weights 243, 247, 251, 255
+    return b;
+}();
+static_assert(values(a_tq1_0)[0] == 2 && values(a_tq1_0)[32] == -2 && values(a_tq1_0)[64] == 0 && values(a_tq1_0)[128] == -2);
+static_assert(values(a_tq1_0)[175] == 2 && values(a_tq1_0)[191] == -2 && values(a_tq1_0)[207] == 0);
+static_assert(values(a_tq1_0)[243] == 2 && values(a_tq1_0)[247] == -2 && values(a_tq1_0)[251] == 0 && values(a_tq1_0)[255] == -2);
+
+constexpr tq2_0 a_tq2_0 = [] {
+    tq2_0 b{};
+    b.d = half_two;
+    b.qs[33] = 0b10'01'00'11;  // weights 225, 193, 161, 129
+    return b;
+}();
+static_assert(values(a_tq2_0)[129] == 4 && values(a_tq2_0)[161] == -2 && values(a_tq2_0)[193] == 0 && values(a_tq2_0)[225] == 2);
+
+constexpr nvfp4 a_nvfp4 = [] {
+    nvfp4 b{{0x7f, 0x38, 0x01, 0xff}, {}};  // NaN, 1, the smallest, 480
+    for (const std::size_t run : {0u, 8u, 16u, 24u}) b.qs[run] = 0x27;
+    return b;
+}();
+static_assert(values(a_nvfp4)[0] == 0 && values(a_nvfp4)[16] == 6 && values(a_nvfp4)[24] == 1 && values(a_nvfp4)[17] == 0);
+static_assert(values(a_nvfp4)[32] == 6 * 0x1p-9f && values(a_nvfp4)[48] == 6 * 480.0f);
+
 constexpr q8_k a_q8_k = [] {
     q8_k b{};
     b.d = 0.5f;

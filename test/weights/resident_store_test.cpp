@@ -85,6 +85,41 @@ TEST_CASE("resident: every tensor once, as panels where it is multiplied, else a
     }
 }
 
+TEST_CASE("resident: matrices whose panels would be larger become panels only if asked, with the same values") {
+    const scratch::folder folder;
+    const auto path = folder.path() / "grids.gguf";
+    const std::vector<sample> all = {{"grid", dtype::iq2_xxs, {512, 37}},
+                                     {"experts", dtype::iq3_s, {256, 19, 3}},
+                                     {"ternary", dtype::tq1_0, {256, 21}},
+                                     {"plain", dtype::tq2_0, {256, 21}}};
+    const auto bytes = write_samples(path, all);
+    const auto file = gguf::file::open(path).value();
+    const std::vector<group> groups = {{access::whole, {0}}, {access::experts, {1}}, {access::whole, {2}}, {access::whole, {3}}};
+    const auto large = resident_plan::make(file, groups, panel_choice::all).value();
+    const auto small = resident_plan::make(file, groups, panel_choice::same_size).value();
+    CHECK(large.bytes > small.bytes);
+    for (std::size_t i = 0; i < all.size(); ++i) {
+        CHECK(large.tensors[i].how == layout::panels);
+        CHECK(small.tensors[i].how == (all[i].type == dtype::tq2_0 ? layout::panels : layout::file));
+        if (small.tensors[i].how == layout::file) CHECK(small.tensors[i].bytes == bytes[i].size());
+    }
+    std::vector<std::string> notes;
+    const auto fast = resident_store::open(file, groups, false, notes, {}, panel_choice::all).value();
+    const auto compact = resident_store::open(file, groups, false, notes, {}, panel_choice::same_size).value();
+    CHECK(fast->memory().resident == large.bytes);
+    CHECK(compact->memory().resident == small.bytes);
+    for (group_id g = 0; g < groups.size(); ++g) {
+        auto a = fast->acquire(g).value();
+        auto b = compact->acquire(g).value();
+        std::vector<float> x(a[0].columns()), y(a[0].columns());
+        for (std::uint32_t r = 0; r < a[0].rows(); ++r) {
+            CHECK(a.decode_row(0, r, x));
+            CHECK(b.decode_row(0, r, y));
+            CHECK(std::memcmp(x.data(), y.data(), x.size() * sizeof(float)) == 0);
+        }
+    }
+}
+
 TEST_CASE("resident: rows are looked up in either layout") {
     const scratch::folder folder;
     const auto path = folder.path() / "samples.gguf";

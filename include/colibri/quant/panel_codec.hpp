@@ -271,7 +271,8 @@ void unpack_scales(const std::uint32_t* in, F& block) noexcept {
 
 /// Codes that go through quads.
 template <class F>
-inline constexpr bool by_quads = panel_layout<F>::recoded || F::type == dtype::q1_0 || F::type == dtype::q2_0 || F::type == dtype::nvfp4;
+inline constexpr bool by_quads =
+    panel_layout<F>::recoded || F::type == dtype::q1_0 || F::type == dtype::q2_0 || F::type == dtype::nvfp4;
 
 /// Codes of a block, its runs one after the other: the words of the low plane, then those of the high one.
 template <class F>

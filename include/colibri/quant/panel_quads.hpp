@@ -129,26 +129,41 @@ void run_quads(const F& block, std::size_t j, std::uint32_t (&quads)[8]) noexcep
     }
 }
 
-/// The planes of a run from its quads: words of the low plane, then those of the high one.
+/// The planes of a run from its quads: words of the low plane, then those of the high one. Two quads at a time: neighbours go to
+/// neighbouring words, but for planes of one bit, which have one word.
 template <class F>
 void pack_quads(const std::uint32_t (&quads)[8], std::uint32_t* planes) noexcept {
     constexpr std::size_t low = panel_layout<F>::low_bits;
     constexpr std::size_t high = panel_layout<F>::high_bits;
-    constexpr std::uint32_t low_mask = ((1u << low) - 1) * 0x01010101u;
-    for (std::size_t v = 0; v < low + high; ++v) planes[v] = 0;
-    for (std::size_t q = 0; q < 8; ++q) planes[q % low] |= (quads[q] & low_mask) << (q / low * low);
-    if constexpr (high != 0) {
-        for (std::size_t q = 0; q < 8; ++q) planes[low + q % high] |= (quads[q] >> low & 0x01010101u) << (q / high * high);
+    static_assert(low <= 4 && (high == 0 || high == 1) && low != 3);
+    constexpr std::uint64_t mask = ((1u << low) - 1) * 0x0101010101010101u;
+    constexpr std::uint64_t ones = 0x0101010101010101u;
+    std::uint64_t pairs[4];
+    std::memcpy(pairs, quads, sizeof(pairs));
+    const auto bits = [&](std::size_t from) {
+        const auto bit = [&](std::size_t i) { return (pairs[i] >> from & ones) << (2 * i); };
+        const std::uint64_t both = bit(0) | bit(1) | bit(2) | bit(3);
+        return static_cast<std::uint32_t>(both | both >> 31);
+    };
+    if constexpr (low == 1) {
+        planes[0] = bits(0);
+    } else if constexpr (low == 2) {
+        const std::uint64_t words = (pairs[0] & mask) | (pairs[1] & mask) << 2 | (pairs[2] & mask) << 4 | (pairs[3] & mask) << 6;
+        std::memcpy(planes, &words, 8);
+    } else {
+        const std::uint64_t words[2] = {(pairs[0] & mask) | (pairs[2] & mask) << 4, (pairs[1] & mask) | (pairs[3] & mask) << 4};
+        std::memcpy(planes, words, 16);
     }
+    if constexpr (high != 0) planes[low] = bits(low);
 }
 template <class F>
 void unpack_quads(const std::uint32_t* planes, std::uint32_t (&quads)[8]) noexcept {
     constexpr std::size_t low = panel_layout<F>::low_bits;
     constexpr std::size_t high = panel_layout<F>::high_bits;
-    constexpr std::uint32_t low_mask = ((1u << low) - 1) * 0x01010101u;
-    for (std::size_t q = 0; q < 8; ++q) quads[q] = planes[q % low] >> (q / low * low) & low_mask;
+    constexpr std::uint32_t mask = ((1u << low) - 1) * 0x01010101u;
+    for (std::size_t q = 0; q < 8; ++q) quads[q] = planes[q % low] >> (q / low * low) & mask;
     if constexpr (high != 0) {
-        for (std::size_t q = 0; q < 8; ++q) quads[q] |= (planes[low + q % high] >> (q / high * high) & 0x01010101u) << low;
+        for (std::size_t q = 0; q < 8; ++q) quads[q] |= (planes[low] >> q & 0x01010101u) << low;
     }
 }
 

@@ -226,21 +226,19 @@ COLIBRI_KERNEL Factors16 Twice8(std::uint64_t bytes) {
     return out;
 }
 
-/// Four times eight bytes, or eight times four, the first in the lowest bits.
-COLIBRI_KERNEL Bytes32 Four8(std::uint64_t a, std::uint64_t b, std::uint64_t c, std::uint64_t e) {
+/// Two times 16 or four times eight bytes, the first in the lowest bits.
+COLIBRI_KERNEL Bytes32 Two16(Factors16 low, Factors16 high) {
     Bytes32 r;
 #if HWY_MAX_BYTES >= 32
-    r.v[0] = hn::Combine(HalfTag(), Pack16(c, e), Pack16(a, b));
+    r.v[0] = hn::Combine(HalfTag(), high, low);
 #else
-    r.v[0] = Pack16(a, b);
-    r.v[1] = Pack16(c, e);
+    r.v[0] = low;
+    r.v[1] = high;
 #endif
     return r;
 }
-COLIBRI_KERNEL std::uint64_t Pair4(std::uint32_t a, std::uint32_t b) { return a | static_cast<std::uint64_t>(b) << 32; }
-COLIBRI_KERNEL Bytes32 Eight4(std::uint32_t a, std::uint32_t b, std::uint32_t c, std::uint32_t e, std::uint32_t f, std::uint32_t g,
-                              std::uint32_t h, std::uint32_t i) {
-    return Four8(Pair4(a, b), Pair4(c, e), Pair4(f, g), Pair4(h, i));
+COLIBRI_KERNEL Bytes32 Four8(std::uint64_t a, std::uint64_t b, std::uint64_t c, std::uint64_t e) {
+    return Two16(Pack16(a, b), Pack16(c, e));
 }
 
 /// The scales and minimums of Q4_K and Q5_K (see quant::packed_scales), four bytes at a time.

@@ -42,16 +42,10 @@ struct Codes<quant::q2_0> : ScaleInD<quant::q2_0> {
     }
 };
 
-/// The floats of NVFP4's scales, half of them as the codes are doubled (see quant::nvfp4), in the lanes of d.
-template <class D, class V>
-COLIBRI_KERNEL hn::Vec<hn::Rebind<float, D>> HalfE4m3(D d, V bytes) {
-    const auto bits = hn::And(bytes, hn::Set(d, 0x7f));
-    // Exponent and mantissa as a float's, too small by 2^120; subnormals become normal.
-    const auto small = hn::BitCast(hn::Rebind<float, D>(), hn::ShiftLeft<20>(bits));
-    const auto value = hn::Mul(small, hn::Set(hn::Rebind<float, D>(), 0x1p119f));
-    const auto nan = hn::Eq(bytes, hn::Set(d, 0x7f));
-    return hn::BitCast(hn::Rebind<float, D>(), hn::IfThenElse(nan, hn::Zero(d), hn::BitCast(d, value)));
-}
+/// 1/128 of half of a scale of NVFP4 (half as the codes are doubled, see quant::nvfp4) as a half float:
+/// conversions of half floats are as fast for subnormal ones.
+COLIBRI_KERNEL std::uint64_t HalfOfE4m3(std::uint8_t scale) { return scale == 0x7f ? 0u : (scale & 0x7fu) << 7; }
+inline constexpr float kE4m3Unit = 128.0f;
 
 template <>
 struct Codes<quant::nvfp4> {
@@ -66,13 +60,11 @@ struct Codes<quant::nvfp4> {
     }
     /// Of run j (16 weights) of four rows.
     COLIBRI_KERNEL static Floats4 Scale4(const quant::nvfp4* const (&rows)[4], std::size_t j) {
-        const hn::CappedTag<std::uint32_t, 1> one;
-        const hn::CappedTag<std::uint8_t, 4> d8;
         const std::size_t b = j / 4;
         const std::size_t i = j % 4;
-        const auto packed = static_cast<std::uint32_t>(rows[0][b].d[i]) | static_cast<std::uint32_t>(rows[1][b].d[i]) << 8 |
-                            static_cast<std::uint32_t>(rows[2][b].d[i]) << 16 | static_cast<std::uint32_t>(rows[3][b].d[i]) << 24;
-        return HalfE4m3(Words4Tag(), hn::PromoteTo(Words4Tag(), hn::BitCast(d8, hn::Set(one, packed))));
+        const auto d = HalvesToFloats(HalfOfE4m3(rows[0][b].d[i]) | HalfOfE4m3(rows[1][b].d[i]) << 16 |
+                                      HalfOfE4m3(rows[2][b].d[i]) << 32 | HalfOfE4m3(rows[3][b].d[i]) << 48);
+        return MulRounded(d, hn::Set(Floats4Tag(), kE4m3Unit));
     }
     COLIBRI_KERNEL static Floats4 Minimum4(const quant::nvfp4* const (&)[4], std::size_t) { return hn::Zero(Floats4Tag()); }
 };
@@ -167,10 +159,25 @@ COLIBRI_KERNEL Bytes32 WithSigns(Bytes32 magnitude, Bytes32 negative, std::uint8
 }
 /// The masks of 32 sign bits.
 COLIBRI_KERNEL Bytes32 SignMasks(const std::uint8_t* bits) { return BitBytes<255>(bits); }
+/// Entries of a table of eight bytes each, or of four: straight from memory to vectors.
+COLIBRI_KERNEL Factors16 Entries(const std::uint64_t* a, const std::uint64_t* b) {
+    const hn::CappedTag<std::uint64_t, 1> one;
+    const hn::CappedTag<std::uint64_t, 2> two;
+    return hn::BitCast(Tag16(), hn::Combine(two, hn::LoadU(one, b), hn::LoadU(one, a)));
+}
+COLIBRI_KERNEL Factors16 Entries(const std::uint32_t* a, const std::uint32_t* b, const std::uint32_t* c, const std::uint32_t* e) {
+    const hn::CappedTag<std::uint32_t, 1> one;
+    const hn::CappedTag<std::uint32_t, 2> two;
+    const hn::CappedTag<std::uint32_t, 4> four;
+    const auto low = hn::Combine(two, hn::LoadU(one, b), hn::LoadU(one, a));
+    const auto high = hn::Combine(two, hn::LoadU(one, e), hn::LoadU(one, c));
+    return hn::BitCast(Tag16(), hn::Combine(four, high, low));
+}
 /// The masks of four times seven sign bits, the eighth making the number of signs even.
 COLIBRI_KERNEL Bytes32 EvenSignMasks(std::uint32_t bits) {
     const auto* mask = TableOf(even_sign_masks);
-    return Four8(mask[bits & 127], mask[bits >> 7 & 127], mask[bits >> 14 & 127], mask[bits >> 21 & 127]);
+    return Two16(Entries(mask + (bits & 127), mask + (bits >> 7 & 127)),
+                 Entries(mask + (bits >> 14 & 127), mask + (bits >> 21 & 127)));
 }
 
 /// Low half bytes, then high half bytes, interleaved, each as 2s+1.
@@ -203,7 +210,8 @@ struct Codes<quant::iq2_xxs> : GridCodes<quant::iq2_xxs> {
     COLIBRI_KERNEL static Bytes32 Get(const quant::iq2_xxs& b) {
         const std::uint8_t* p = b.qs + kSub * 8;
         const auto* grid = TableOf(quant::iq2_xxs_grid);
-        return WithSigns(Four8(grid[p[0]], grid[p[1]], grid[p[2]], grid[p[3]]), EvenSignMasks(LoadBytes4(p + 4)), zero);
+        return WithSigns(Two16(Entries(grid + p[0], grid + p[1]),
+                               Entries(grid + p[2], grid + p[3])), EvenSignMasks(LoadBytes4(p + 4)), zero);
     }
     COLIBRI_KERNEL static Factors16 Scales(const quant::iq2_xxs& b) { return TopScales<8>(b.qs + 7); }
 };
@@ -216,8 +224,10 @@ struct Codes<quant::iq2_xs> : GridCodes<quant::iq2_xs> {
         const std::uint16_t* p = b.qs + kSub * 4;
         const auto* grid = TableOf(quant::iq2_xs_grid);
         const auto* mask = TableOf(even_sign_masks);
-        return WithSigns(Four8(grid[p[0] & 511], grid[p[1] & 511], grid[p[2] & 511], grid[p[3] & 511]),
-                         Four8(mask[p[0] >> 9], mask[p[1] >> 9], mask[p[2] >> 9], mask[p[3] >> 9]), zero);
+        return WithSigns(Two16(Entries(grid + (p[0] & 511), grid + (p[1] & 511)),
+                               Entries(grid + (p[2] & 511), grid + (p[3] & 511))),
+                         Two16(Entries(mask + (p[0] >> 9), mask + (p[1] >> 9)),
+                               Entries(mask + (p[2] >> 9), mask + (p[3] >> 9))), zero);
     }
     COLIBRI_KERNEL static Factors16 Scales(const quant::iq2_xs& b) { return OddScales(LoadBytes8(b.scales)); }
 };
@@ -230,8 +240,8 @@ struct Codes<quant::iq2_s> : GridCodes<quant::iq2_s> {
         const std::uint8_t* p = b.qs + kSub * 4;
         const std::uint32_t high = b.qh[kSub];
         const auto* grid = TableOf(quant::iq2_s_grid);
-        return WithSigns(Four8(grid[p[0] | (high << 8 & 0x300)], grid[p[1] | (high << 6 & 0x300)],
-                               grid[p[2] | (high << 4 & 0x300)], grid[p[3] | (high << 2 & 0x300)]),
+        return WithSigns(Two16(Entries(grid + (p[0] | (high << 8 & 0x300)), grid + (p[1] | (high << 6 & 0x300))),
+                               Entries(grid + (p[2] | (high << 4 & 0x300)), grid + (p[3] | (high << 2 & 0x300)))),
                          SignMasks(b.sign_bits + kSub * 4), zero);
     }
     COLIBRI_KERNEL static Factors16 Scales(const quant::iq2_s& b) { return OddScales(LoadBytes8(b.scales)); }
@@ -244,7 +254,8 @@ struct Codes<quant::iq3_xxs> : GridCodes<quant::iq3_xxs> {
     COLIBRI_KERNEL static Bytes32 Get(const quant::iq3_xxs& b) {
         const std::uint8_t* p = b.points + kSub * 8;
         const auto* grid = TableOf(quant::iq3_xxs_grid);
-        return WithSigns(Eight4(grid[p[0]], grid[p[1]], grid[p[2]], grid[p[3]], grid[p[4]], grid[p[5]], grid[p[6]], grid[p[7]]),
+        return WithSigns(Two16(Entries(grid + p[0], grid + p[1], grid + p[2], grid + p[3]),
+                               Entries(grid + p[4], grid + p[5], grid + p[6], grid + p[7])),
                          EvenSignMasks(LoadBytes4(b.signs_scales + kSub * 4)), zero);
     }
     COLIBRI_KERNEL static Factors16 Scales(const quant::iq3_xxs& b) { return TopScales<4>(b.signs_scales + 3); }
@@ -258,9 +269,10 @@ struct Codes<quant::iq3_s> : GridCodes<quant::iq3_s> {
         const std::uint8_t* p = b.qs + kSub * 8;
         const std::uint32_t high = b.qh[kSub];
         const auto* grid = TableOf(quant::iq3_s_grid);
-        return WithSigns(Eight4(grid[p[0] | (high << 8 & 256)], grid[p[1] | (high << 7 & 256)], grid[p[2] | (high << 6 & 256)],
-                                grid[p[3] | (high << 5 & 256)], grid[p[4] | (high << 4 & 256)], grid[p[5] | (high << 3 & 256)],
-                                grid[p[6] | (high << 2 & 256)], grid[p[7] | (high << 1 & 256)]),
+        return WithSigns(Two16(Entries(grid + (p[0] | (high << 8 & 256)), grid + (p[1] | (high << 7 & 256)),
+                                       grid + (p[2] | (high << 6 & 256)), grid + (p[3] | (high << 5 & 256))),
+                               Entries(grid + (p[4] | (high << 4 & 256)), grid + (p[5] | (high << 3 & 256)),
+                                       grid + (p[6] | (high << 2 & 256)), grid + (p[7] | (high << 1 & 256)))),
                          SignMasks(b.sign_bits + kSub * 4), zero);
     }
     COLIBRI_KERNEL static Factors16 Scales(const quant::iq3_s& b) {
@@ -284,8 +296,8 @@ struct Codes<quant::iq1_s> : GridCodes<quant::iq1_s> {
         const std::uint8_t* p = b.qs + kSub * 4;
         const std::uint32_t high = b.qh[kSub];
         const auto* grid = TableOf(quant::iq1_grid);
-        return TimesEight(Four8(grid[p[0] | (high << 8 & 0x700)], grid[p[1] | (high << 5 & 0x700)],
-                                grid[p[2] | (high << 2 & 0x700)], grid[p[3] | (high >> 1 & 0x700)]),
+        return TimesEight(Two16(Entries(grid + (p[0] | (high << 8 & 0x700)), grid + (p[1] | (high << 5 & 0x700))),
+                               Entries(grid + (p[2] | (high << 2 & 0x700)), grid + (p[3] | (high >> 1 & 0x700)))),
                           Set32(static_cast<std::uint8_t>(zero + 1 - (high >> 14 & 2))));
     }
     COLIBRI_KERNEL static Factors16 Scales(const quant::iq1_s& b) {
@@ -305,11 +317,10 @@ struct Codes<quant::iq1_m> : GridCodes<quant::iq1_m> {
         const std::uint32_t h = b.qh[2 * kSub];
         const std::uint32_t i = b.qh[2 * kSub + 1];
         const auto* grid = TableOf(quant::iq1_grid);
-        constexpr std::uint64_t all = 0x0101010101010101u;
-        return TimesEight(Four8(grid[p[0] | (h << 8 & 0x700)], grid[p[1] | (h << 4 & 0x700)], grid[p[2] | (i << 8 & 0x700)],
-                                grid[p[3] | (i << 4 & 0x700)]),
-                          Four8(all * (10 - (h >> 2 & 2)), all * (10 - (h >> 6 & 2)), all * (10 - (i >> 2 & 2)),
-                                all * (10 - (i >> 6 & 2))));
+        alignas(16) static constexpr std::uint64_t added[2] = {0x0a0a0a0a0a0a0a0au, 0x0808080808080808u};
+        return TimesEight(Two16(Entries(grid + (p[0] | (h << 8 & 0x700)), grid + (p[1] | (h << 4 & 0x700))),
+                               Entries(grid + (p[2] | (i << 8 & 0x700)), grid + (p[3] | (i << 4 & 0x700)))),
+                          Two16(Entries(added + (h >> 3 & 1), added + (h >> 7)), Entries(added + (i >> 3 & 1), added + (i >> 7))));
     }
     COLIBRI_KERNEL static Factors16 Scales(const quant::iq1_m& b) {
         std::uint64_t s[2];

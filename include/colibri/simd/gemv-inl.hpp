@@ -61,7 +61,8 @@ COLIBRI_KERNEL Bytes32 GroupCodes(const Format* row, std::size_t b) {
     else return Codes<Format>::GetGroup(row[b / groups], b % groups);
 }
 
-/// Blocks shorter than 256, two groups of 32 at a time: of every chunk of eight all of the codes' plane, then those that have a residual of the residuals'.
+/// Blocks shorter than 256, two groups of 32 at a time: of every chunk of eight all of the codes' plane, then those that have a
+/// residual of the residuals'.
 template <class Format>
 COLIBRI_KERNEL Floats4 RowsOfBlocks(const Format* const (&rows)[4], const activation_plane (&planes)[2], const std::uint8_t* flags,
                                     std::size_t groups, std::size_t ahead) {
@@ -137,19 +138,30 @@ COLIBRI_KERNEL void LoadFactors(const Format* const (&rows)[4], std::size_t b, R
     }
 }
 
+/// Products of groups 2*kPair and 2*kPair+1 of a super-block.
+template <class Format, std::size_t kPair>
+COLIBRI_KERNEL Words64 PairSums(const Format& block, Bytes64 codes) {
+    using C = Codes<Format>;
+    const Bytes64 w = Join(C::template Get<2 * kPair>(block), C::template Get<2 * kPair + 1>(block));
+    Words64 sums;
+    COLIBRI_UNROLL for (std::size_t i = 0; i < kByteParts; ++i) {
+        sums.v[i] = Dot<C::max_code == 255 && kSignedDot>(ZeroWords(), w.v[i], codes.v[i]);
+    }
+    return sums;
+}
+
 /// Adds groups 2*kPair and 2*kPair+1 (of 32) of a super-block, each if its bit in `wanted` is set.
 template <class Format, std::size_t kPair>
 COLIBRI_KERNEL Floats4 AddPair(Floats4 acc, const Format* const (&rows)[4], std::size_t b, const RunFactors& f,
                                const activation_plane& y, unsigned wanted) {
-    using C = Codes<Format>;
     if ((wanted >> (2 * kPair) & 3u) == 0) return acc;
     const Bytes64 codes = Load64(y.codes + b * 256 + kPair * 64);
     Words64 sums[4];
-    COLIBRI_UNROLL_ROWS for (std::size_t r = 0; r < 4; ++r) {
-        const Bytes64 w = Join(C::template Get<2 * kPair>(rows[r][b]), C::template Get<2 * kPair + 1>(rows[r][b]));
-        COLIBRI_UNROLL for (std::size_t i = 0; i < kByteParts; ++i) {
-            sums[r].v[i] = Dot<C::max_code == 255 && kSignedDot>(ZeroWords(), w.v[i], codes.v[i]);
-        }
+    // Where numbers of points come in two parts, four rows at once take too many registers.
+    if constexpr (Format::type == dtype::iq1_s || Format::type == dtype::iq1_m || Format::type == dtype::iq3_s) {
+        COLIBRI_ROLLED for (std::size_t r = 0; r < 4; ++r) sums[r] = PairSums<Format, kPair>(rows[r][b], codes);
+    } else {
+        COLIBRI_UNROLL_ROWS for (std::size_t r = 0; r < 4; ++r) sums[r] = PairSums<Format, kPair>(rows[r][b], codes);
     }
     Words4 runs[4];
     SumRuns(sums, runs);

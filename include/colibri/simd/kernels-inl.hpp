@@ -24,14 +24,17 @@
 #define COLIBRI_KERNEL COLIBRI_ENTRY
 #define COLIBRI_UNROLL
 #define COLIBRI_UNROLL_TWICE
+#define COLIBRI_ROLLED
 #else
 #define COLIBRI_KERNEL COLIBRI_ENTRY __attribute__((always_inline))
 #if defined(__clang__)
 #define COLIBRI_UNROLL _Pragma("clang loop unroll(full)")
 #define COLIBRI_UNROLL_TWICE _Pragma("clang loop unroll_count(2)")
+#define COLIBRI_ROLLED _Pragma("clang loop unroll(disable)")
 #else
 #define COLIBRI_UNROLL _Pragma("GCC unroll 16")
 #define COLIBRI_UNROLL_TWICE _Pragma("GCC unroll 2")
+#define COLIBRI_ROLLED _Pragma("GCC unroll 1")
 #endif
 #endif
 #undef COLIBRI_SANITIZED
@@ -93,3 +96,4 @@ HWY_AFTER_NAMESPACE();
 #undef COLIBRI_UNROLL
 #undef COLIBRI_UNROLL_TWICE
 #undef COLIBRI_UNROLL_RUN
+#undef COLIBRI_ROLLED

@@ -139,12 +139,15 @@ COLIBRI_KERNEL WordVec DotQuads(WordVec t, const std::uint8_t* run, const std::i
 
 /// 16 scales of NVFP4 as floats, halved.
 COLIBRI_KERNEL Floats LoadE4m3(const std::uint8_t* p) {
-    const hn::Rebind<std::uint8_t, IntTag> d8;
-    Floats r;
-    COLIBRI_UNROLL for (std::size_t i = 0; i < kParts; ++i) {
-        r.v[i] = HalfE4m3(IntTag(), hn::PromoteTo(IntTag(), hn::LoadU(d8, p + i * kLanes)));
+    const hn::CappedTag<std::uint16_t, 16> d;
+    const hn::Rebind<std::uint8_t, decltype(d)> d8;
+    alignas(32) std::uint16_t halves[16];
+    COLIBRI_UNROLL for (std::size_t i = 0; i < 16; i += HWY_LANES(std::uint16_t)) {
+        const auto bytes = hn::PromoteTo(d, hn::LoadU(d8, p + i));
+        const auto half = hn::ShiftLeft<7>(hn::And(bytes, hn::Set(d, 0x7f)));
+        hn::Store(hn::IfThenElse(hn::Eq(bytes, hn::Set(d, 0x7f)), hn::Zero(d), half), d, halves + i);
     }
-    return r;
+    return Mul(LoadF16(halves), Set(kE4m3Unit));
 }
 
 /// Scales and minimums of a chunk of a panel.
