@@ -10,7 +10,6 @@
 #include "colibri/eval/divergence.hpp"
 #include "colibri/eval/npy_writer.hpp"
 #include "colibri/text/utf8.hpp"
-#include "repl/answering.hpp"
 #include "repl/commands.hpp"
 #include "repl/format.hpp"
 #include "repl/measuring.hpp"

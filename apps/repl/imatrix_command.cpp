@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -12,7 +13,6 @@
 #include "colibri/eval/imatrix_collector.hpp"
 #include "colibri/eval/imatrix_statistics.hpp"
 #include "colibri/text/utf8.hpp"
-#include "repl/answering.hpp"
 #include "repl/commands.hpp"
 #include "repl/files.hpp"
 #include "repl/format.hpp"
@@ -65,7 +65,8 @@ public:
 private:
     bool check();
     bool read_others();
-    bool begin_or_resume(const eval::text_windows& text);
+    bool fits(const model& m);
+    bool begin_or_resume(const model& m, const eval::text_windows& text);
     exit_code collect();
     bool save(bool whole);
     void report(double seconds);
@@ -119,7 +120,22 @@ bool collecting::read_others() {
     return true;
 }
 
-bool collecting::begin_or_resume(const eval::text_windows& text) {
+// What is going to be added must be of this model, which is found out before the work.
+bool collecting::fits(const model& m) {
+    for (std::size_t i = 0; i < others_.size(); ++i) {
+        for (const auto& [tensor, entry] : others_[i].entries) {
+            const auto* info = m.file().find(tensor);
+            if (info != nullptr && entry.fits(static_cast<std::size_t>(info->dims[0]), static_cast<std::size_t>(info->dims[2] * info->dims[3]))) continue;
+            out_.fail(concat("--in-file ", quoted(given_.in_files[i]), ": its entry ", quoted(tensor), " doesn't fit this model; it belongs to another one"));
+            return false;
+        }
+    }
+    return true;
+}
+
+bool collecting::begin_or_resume(const model& m, const eval::text_windows& text) {
+    const std::uint64_t parts[] = {eval::hash_of(m.file()), text.hash(), given_.exact ? 1u : 0u, given_.process_output ? 1u : 0u};
+    const std::uint64_t hash = eval::hash_bytes(std::as_bytes(std::span(parts)));
     std::error_code problem;
     if (given_.resume && std::filesystem::exists(*given_.output_file, problem)) {
         auto old = eval::read_imatrix(*given_.output_file);
@@ -128,9 +144,9 @@ bool collecting::begin_or_resume(const eval::text_windows& text) {
             failed_ = exit_code::io;
             return false;
         }
-        if (old->text_hash != text.hash()) {
-            out_.fail(concat("--resume: ", quoted(*given_.output_file), " wasn't begun with this text, model vocabulary, -c and --chunks, or other "
-                             "matrices were added to it; give another output file"));
+        if (old->run_hash != hash) {
+            out_.fail(concat("--resume: ", quoted(*given_.output_file), " wasn't begun with this model, text and options, or other matrices were "
+                             "added to it; give another output file"));
             return false;
         }
         matrix_ = *std::move(old);
@@ -138,7 +154,7 @@ bool collecting::begin_or_resume(const eval::text_windows& text) {
         else out_.remark(concat("going on behind window ", matrix_.chunks, " of ", text.count));
         return true;
     }
-    matrix_.text_hash = text.hash();
+    matrix_.run_hash = hash;
     matrix_.chunk_size = text.size;
     matrix_.datasets = {*given_.prompt_file};
     return true;
@@ -172,7 +188,7 @@ exit_code collecting::collect() {
     if (!opened) return failed_;
     auto text = eval::text_windows::make(opened->tokenizer(), *bytes, window, static_cast<std::size_t>(given_.chunks.value_or(0)));
     if (!text) return tell(text.error(), out_);
-    if (!begin_or_resume(*text)) return failed_;
+    if (!fits(*opened) || !begin_or_resume(*opened, *text)) return failed_;
     eval::imatrix_collector collector(*opened, given_.process_output);
     eval::run_options how;
     how.exact = given_.exact;
@@ -240,7 +256,7 @@ exit_code collecting::run() {
     for (std::size_t i = 0; i < others_.size(); ++i) {
         if (i == 0) {
             matrix_ = others_[0];
-            if (others_.size() > 1) matrix_.text_hash = 0;
+            if (others_.size() > 1) matrix_.run_hash = 0;
         } else if (auto ok = matrix_.merge(others_[i]); !ok) {
             return tell(ok.error(), out_);
         }

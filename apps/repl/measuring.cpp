@@ -6,7 +6,6 @@
 
 #include "colibri/core/concat.hpp"
 #include "colibri/core/escape.hpp"
-#include "repl/answering.hpp"
 #include "repl/files.hpp"
 #include "repl/format.hpp"
 #include "repl/source.hpp"
@@ -55,7 +54,9 @@ std::optional<model> open_for_windows(const options& given, std::uint32_t window
     const auto header = model::open_header(given.model.value_or(""), *how);
     if (!header) return refuse(header.error());
     use = eval::window_sizes(*header, use, window, logits);
-    auto opened = open_source(given, use, [&out, next = std::chrono::steady_clock::now() + std::chrono::milliseconds(500)](
+    auto planned = use;
+    planned.outputs += use.outputs / 2;  // what a step's logits become, in half as many bytes
+    auto opened = open_source(given, planned, [&out, next = std::chrono::steady_clock::now() + std::chrono::milliseconds(500)](
                                               const progress& p) mutable {
         if (const auto now = std::chrono::steady_clock::now(); now > next) {
             out.progress(concat("reading weights: ", bytes_text(p.done), " of ", bytes_text(p.total)));
@@ -100,7 +101,8 @@ exit_code tell(const error& problem, output& out) {
         case errc::invalid_argument: return exit_code::usage;
         case errc::io:
         case errc::not_found: return exit_code::io;
-        default: return exit_code_of(problem);
+        case errc::canceled: return exit_code::interrupted;
+        default: return exit_code::model;
     }
 }
 

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "colibri/eval/hashes.hpp"
 #include "colibri/eval/log_softmax.hpp"
 #include "colibri/eval/text_windows.hpp"
 #include "colibri/io/atomic_writer.hpp"
@@ -61,31 +62,6 @@ struct base_header {
     [[nodiscard]] std::uint64_t rows_offset() const noexcept { return tokens_offset() + 4 * windows * window; }
     [[nodiscard]] std::uint64_t file_bytes() const noexcept { return rows_offset() + rows() * row_bytes(); }
 };
-
-/// Hash of all tokens of a vocabulary in order.
-[[nodiscard]] inline std::uint64_t hash_of(const text::tokenizer& vocabulary) {
-    std::uint64_t hash = hash_bytes({});
-    for (std::size_t i = 0; i < vocabulary.size(); ++i) {
-        const auto token = vocabulary.bytes(static_cast<text::token_id>(i));
-        const auto length = static_cast<std::uint32_t>(token.size());
-        hash = hash_bytes(std::as_bytes(std::span(&length, 1)), hash);
-        hash = hash_bytes(std::as_bytes(std::span(token.data(), token.size())), hash);
-    }
-    return hash;
-}
-
-/// Hash of what a model's file says of itself: metadata, and its tensors' names, types and places.
-[[nodiscard]] inline std::uint64_t hash_of(const gguf::file& file) {
-    std::string all;
-    for (const auto& [key, value] : file.meta().entries()) {
-        all += key;
-        value.encode(all);
-    }
-    for (const auto& tensor : file.tensors()) {
-        all += concat(tensor.name, ' ', static_cast<std::uint32_t>(tensor.type), ' ', tensor.offset, ' ', tensor.bytes, '\n');
-    }
-    return hash_bytes(std::as_bytes(std::span(all.data(), all.size())));
-}
 
 /// Packs one row: `out` has base_header::row_bytes() bytes. Allocates nothing.
 inline void pack_row(std::span<const float> logits, std::byte* out) noexcept {
@@ -214,10 +190,10 @@ public:
         return {};
     }
 
-    /// Rows of `count` windows from `first` on, packed, into `out` (of their size). Errors: truncated, io.
-    [[nodiscard]] result<void> read(std::uint64_t first, std::uint64_t count, std::span<std::byte> out) {
-        const std::uint64_t each = std::uint64_t{text_.scored()} * header_.row_bytes();
-        return file_->read_at(header_.rows_offset() + first * each, out.first(static_cast<std::size_t>(count * each)));
+    /// The row of a scored token, counted through all windows, packed: out.size() == row_bytes(). From several threads at once.
+    /// Errors: truncated, io.
+    [[nodiscard]] result<void> read(std::uint64_t row, std::span<std::byte> out) const {
+        return file_->read_at(header_.rows_offset() + row * header_.row_bytes(), out);
     }
 
 private:

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -37,21 +38,25 @@ struct divergence_value {
 [[nodiscard]] inline result<void> save_base(window_runner& run, const text_windows& text, base_writer& out, perplexity_value& value,
                                             const window_watch& watch = {}, const cancel_flag* cancel = nullptr) {
     const std::size_t row = static_cast<std::size_t>(out.header().row_bytes());
-    std::vector<std::byte> rows(std::size_t{run.at_once()} * text.scored() * row);
+    std::vector<std::byte> rows(run.outputs() * row);
     std::vector<double> nll(std::size_t{run.at_once()} * text.scored());
+    std::size_t written = 0;
     return score_windows(
         run, text, cancel,
         [&](std::size_t window, std::uint32_t i, text::token_id next, std::span<const float> logits) {
             const std::size_t at = window % run.at_once() * text.scored() + i;
             nll[at] = log_norm(logits) - static_cast<double>(logits[static_cast<std::size_t>(next)]);
-            if (std::isfinite(nll[at])) pack_row(logits, rows.data() + at * row);
+            if (std::isfinite(nll[at])) pack_row(logits, rows.data() + (window * text.scored() + i - written) * row);
+        },
+        [&](std::size_t n) {
+            written += n;
+            return out.write(std::span(rows).first(n * row));
         },
         [&](std::size_t first, std::size_t n) -> result<void> {
             for (std::size_t i = 0; i < n * text.scored(); ++i) {
                 if (!std::isfinite(nll[i])) return detail::not_finite(first + i / text.scored());
                 value.nll.add(nll[i]);
             }
-            if (auto ok = out.write(std::span(rows).first(n * text.scored() * row)); !ok) return ok;
             if (watch && !watch(first + n)) return detail::stopped();
             return {};
         });
@@ -70,28 +75,22 @@ struct divergence_value {
     }
     struct scores {
         double kl = 0.0, nll = 0.0, base_nll = 0.0;
-        bool same = false, sound = true;
+        bool same = false;
+        std::optional<error> problem;
     };
     const std::size_t row = static_cast<std::size_t>(base.header().row_bytes());
-    std::vector<std::byte> rows(std::size_t{run.at_once()} * text.scored() * row);
     std::vector<scores> all(std::size_t{run.at_once()} * text.scored());
-    std::size_t loaded = ~std::size_t{0};
-    const auto load = [&](std::size_t first) -> result<void> {
-        loaded = first;
-        return base.read(first, std::min<std::size_t>(run.at_once(), text.count - first), rows);
-    };
-    if (auto ok = load(0); !ok) return ok;
     return score_windows(
         run, text, cancel,
         [&](std::size_t window, std::uint32_t i, text::token_id next, std::span<const float> logits) {
-            const std::size_t at = (window - loaded) * text.scored() + i;
-            auto& s = all[at];
+            auto& s = all[window % run.at_once() * text.scored() + i];
+            s = {};
             base_row b;
+            std::vector<std::byte> bytes(row);
+            if (auto ok = base.read(window * text.scored() + i, bytes); !ok) s.problem = std::move(ok).error();
+            else if (auto sound = unpack_row(bytes, b); !sound) s.problem = std::move(sound).error();
+            if (s.problem) return;
             const double norm = log_norm(logits);
-            if (auto ok = unpack_row(std::span(rows).subspan(at * row, row), b); !ok || !std::isfinite(norm)) {
-                s.sound = false;
-                return;
-            }
             std::vector<float> p(b.log_p.size());
             simd::exp(b.log_p.data(), p.data(), p.size());
             double kl = 0.0;
@@ -100,12 +99,14 @@ struct divergence_value {
             }
             const auto right = static_cast<std::size_t>(next);
             s = {kl, norm - static_cast<double>(logits[right]), -static_cast<double>(b.log_p[right]),
-                 static_cast<text::token_id>(simd::argmax(logits.data(), logits.size())) == b.likeliest, true};
+                 static_cast<text::token_id>(simd::argmax(logits.data(), logits.size())) == b.likeliest, {}};
         },
+        [](std::size_t) { return result<void>(); },
         [&](std::size_t first, std::size_t n) -> result<void> {
             for (std::size_t i = 0; i < n * text.scored(); ++i) {
                 const auto& s = all[i];
-                if (!s.sound || !std::isfinite(s.kl) || !std::isfinite(s.nll)) return detail::not_finite(first + i / text.scored());
+                if (s.problem) return *s.problem;
+                if (!std::isfinite(s.kl) || !std::isfinite(s.nll)) return detail::not_finite(first + i / text.scored());
                 const double change = std::exp(-s.nll) - std::exp(-s.base_nll);
                 out.kl.push_back(s.kl);
                 out.kl_mean.add(s.kl);
@@ -117,7 +118,7 @@ struct divergence_value {
                 out.same_top.add(s.same ? 1.0 : 0.0);
             }
             if (watch && !watch(first + n)) return detail::stopped();
-            return first + n < text.count ? load(first + n) : result<void>();
+            return {};
         });
 }
 

@@ -58,18 +58,18 @@ namespace detail {
 }  // namespace detail
 
 /// Evaluates all windows in order; `score(window, index of the scored token, next token, logits)` is called for each scored token from
-/// several threads, then `done(first window, number)` for the group in this thread; false stops. Errors: those of window_runner::run;
-/// canceled.
-template <class Score, class Done>
+/// several threads; then, in this thread, `after(number of these)` for each step, and `done(first window, number)` for each group of windows
+/// that ran at once. Errors: those of window_runner::run, `after` and `done`; canceled.
+template <class Score, class After, class Done>
 [[nodiscard]] result<void> score_windows(window_runner& run, const text_windows& text, const cancel_flag* cancel, Score&& score,
-                                         Done&& done) {
+                                         After&& after, Done&& done) {
     for (std::size_t first = 0; first < text.count; first += run.at_once()) {
         const std::size_t n = std::min<std::size_t>(run.at_once(), text.count - first);
         const auto tokens = std::span(text.tokens).subspan(first * text.size, n * text.size);
         const auto visit = [&](std::uint32_t s, std::uint32_t position, std::span<const float> logits) {
             score(first + s, position - text.first_scored(), tokens[s * text.size + position + 1], logits);
         };
-        if (auto ok = run.run(tokens, text.size, text.first_scored(), text.size - 1, visit, cancel); !ok) return ok;
+        if (auto ok = run.run(tokens, text.size, text.first_scored(), text.size - 1, visit, cancel, after); !ok) return ok;
         if (auto ok = done(first, n); !ok) return std::move(ok).error();
         if (cancel != nullptr && cancel->requested() && first + n < text.count) return detail::stopped();
     }
@@ -86,6 +86,7 @@ template <class Score, class Done>
         [&](std::size_t window, std::uint32_t i, text::token_id next, std::span<const float> logits) {
             nll[window % run.at_once() * text.scored() + i] = log_norm(logits) - static_cast<double>(logits[static_cast<std::size_t>(next)]);
         },
+        [](std::size_t) { return result<void>(); },
         [&](std::size_t first, std::size_t n) -> result<void> {
             for (std::size_t i = 0; i < n * text.scored(); ++i) {
                 if (!std::isfinite(nll[i])) return detail::not_finite(first + i / text.scored());

@@ -11,15 +11,10 @@
 #include <vector>
 
 #include "colibri/core/error.hpp"
+#include "colibri/eval/hashes.hpp"
 #include "colibri/text/tokenizer.hpp"
 
 namespace colibri::eval {
-
-/// FNV-1a of bytes, going on from `seed`.
-[[nodiscard]] inline std::uint64_t hash_bytes(std::span<const std::byte> bytes, std::uint64_t seed = 0xcbf29ce484222325u) noexcept {
-    for (const std::byte b : bytes) seed = (seed ^ static_cast<std::uint64_t>(b)) * 0x100000001b3u;
-    return seed;
-}
 
 /// Tokens in windows of one size, each evaluated as a sequence of its own. The field's windowing: the whole text is tokenized once,
 /// a token for the beginning in front if the model wants one; that token then takes the place of each window's first one; a last

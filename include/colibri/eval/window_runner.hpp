@@ -63,6 +63,8 @@ public:
 
     /// Windows that can be evaluated at once.
     [[nodiscard]] std::uint32_t at_once() const noexcept { return run_.options().sequences; }
+    /// Logits of one step, at most.
+    [[nodiscard]] std::size_t outputs() const noexcept { return run_.options().outputs; }
     [[nodiscard]] const model& source() const noexcept { return run_.source(); }
     [[nodiscard]] thread_pool& pool() noexcept { return *pool_; }
     [[nodiscard]] const std::vector<std::string>& notes() const noexcept { return notes_; }
