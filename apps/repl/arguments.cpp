@@ -28,6 +28,9 @@ constexpr command_row commands[] = {
     {command::bench, "bench", for_bench, "bench MODEL [OPTIONS]", "measure speed beside the machine's limits",
      "Times prompts and decoding, and in the same run what the machine can do at best: how fast it\n"
      "reads memory and how fast it multiplies. Every combination of the lists is measured.\n"},
+    {command::convert, "convert", for_convert, "convert DIR|FILE.safetensors OUT [OPTIONS]", "make a GGUF file of a Hugging Face folder",
+     "Converts a folder with config.json, .safetensors files and a tokenizer to one GGUF file, with the\n"
+     "memory of a few tensors' pieces, however large the model is. OUT appears when it is complete.\n"},
     {command::completion, "completion", 0, "completion bash|zsh|fish",
      "print a script that completes commands in a shell",
      "Prints a script for a shell's completion. For instance, in ~/.bashrc:\n"

@@ -13,6 +13,7 @@ namespace colibri::repl {
 [[nodiscard]] exit_code inspect_command(const arguments& args, output& out);
 [[nodiscard]] exit_code plan_command(const arguments& args, output& out);
 [[nodiscard]] exit_code bench_command(const arguments& args, output& out);
+[[nodiscard]] exit_code convert_command(const arguments& args, output& out);
 [[nodiscard]] exit_code version_command(output& out);
 
 }  // namespace colibri::repl

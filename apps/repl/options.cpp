@@ -110,6 +110,8 @@ constexpr option_row table[] = {
     for_commands(sized, or_auto(number_row("threads-batch", "tb", &o::threads_batch, 0, most_threads,
                                            "threads that compute a prompt; 0: auto",
                                            "as -t if that is given, else all physical cores"))),
+    for_commands(for_convert, or_auto(number_row("threads", "t", &o::threads, 0, most_threads, "threads that convert; 0: auto",
+                                                 "auto: the physical cores that may be used"))),
     list_row("threads", "t", &o::thread_list, 0, most_threads,
              "threads, as all lists here: 1,2,4 or 1-8 or 1-8+2 or 1-16*2; several make a sweep", "auto", "auto"),
     list_row("threads-batch", "tb", &o::thread_batch_list, 0, most_threads, "threads for prompts", "as -t", "auto"),
@@ -209,8 +211,16 @@ constexpr option_row table[] = {
     text_row("memory-bandwidth", "", "SIZE/s", for_plan, &o::memory_bandwidth, "what the processors read from memory",
              "as measured here before"),
 
-    switch_row("json", for_run | for_tokenize | for_inspect | for_plan, &o::json, "print JSON"),
-    text_row("color", "", "WHEN", with_model, &o::color,
+    text_row("type", "", "TYPE", for_convert, &o::weight_type, "what the weights become; auto: what most of them are in the source", "auto",
+             "auto f32 f16 bf16 q8_0"),
+    text_row("pre", "", "NAME", for_convert, &o::pre, "how words are cut, such as llama-bpe or qwen2, where tokenizer.json's own rules aren't known",
+             "recognised from these rules"),
+    text_row("name", "", "TEXT", for_convert, &o::model_name, "the model's name in the file", "the folder's"),
+    switch_row("force", for_convert, &o::force, "replace a file that exists"),
+    switch_row("dry-run", for_convert, &o::dry_run, "check everything but the weights and list what would be written"),
+
+    switch_row("json", for_run | for_tokenize | for_inspect | for_plan | for_convert, &o::json, "print JSON"),
+    text_row("color", "", "WHEN", with_model | for_convert, &o::color,
              "colors: auto (only in a terminal, unless NO_COLOR is set), always, never", "auto", "auto always never"),
     settable(switch_row("verbose", both, &o::verbose, "say more on standard error; statistics also outside a terminal",
                         "off")),
@@ -222,7 +232,8 @@ struct group_heading {
 };
 constexpr group_heading headings[] = {{"model", "Model"},   {"prompt", "Prompt"}, {"predict", "Answer"},
                                       {"seed", "Sampling"}, {"ids", "Tokens"},    {"no-tensors", "Metadata"},
-                                      {"prompt-tokens", "Measurement"}, {"probe", "Machine"}, {"json", "Output"}};
+                                      {"prompt-tokens", "Measurement"}, {"probe", "Machine"},
+                                      {"type", "Conversion"}, {"json", "Output"}};
 
 error refused(std::string message) { return error{errc::invalid_argument, std::move(message)}; }
 

@@ -51,10 +51,15 @@ struct options {
     // plan
     bool probe = false;
     std::optional<std::string> disk_bandwidth, memory_bandwidth;
+    // convert
+    std::optional<std::string> weight_type, pre, model_name;
+    bool dry_run = false;
+    bool force = false;
 };
 
 /// Commands of the program, as bits of option_row::commands.
-enum command_bits : unsigned { for_chat = 1, for_run = 2, for_tokenize = 4, for_inspect = 8, for_bench = 16, for_plan = 32 };
+enum command_bits : unsigned { for_chat = 1, for_run = 2, for_tokenize = 4, for_inspect = 8, for_bench = 16, for_plan = 32,
+                              for_convert = 1024 };
 
 /// A setting of options::sampling; its name, range and meaning are the library's.
 struct sampling_target {};

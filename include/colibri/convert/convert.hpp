@@ -136,6 +136,8 @@ inline result<conversion> conversion::open(const std::filesystem::path& path, co
 inline result<void> conversion::check_target(const std::filesystem::path& path, bool replace) const {
     namespace fs = std::filesystem;
     std::error_code problem;
+    if (fs::is_directory(path, problem))
+        return error{errc::invalid_argument, concat(quoted(path.string()), " is a folder; name the file to write in it")};
     if (fs::exists(path, problem)) {
         for (const auto& source : weights_->paths()) {
             if (fs::equivalent(source, path, problem))
