@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "colibri/convert/sampling_keys.hpp"
 #include "colibri/convert/tensor_stream.hpp"
 #include "colibri/convert/tokenizer_keys.hpp"
 #include "colibri/convert/weight_type.hpp"
@@ -65,6 +66,7 @@ private:
     conversion() = default;
     [[nodiscard]] result<void> check_target(const std::filesystem::path& path, bool replace) const;
 
+    std::filesystem::path folder_;
     std::unique_ptr<weight_files> weights_;  // the tensors point into it
     model_sizes sizes_;
     gguf::metadata meta_;
@@ -103,6 +105,7 @@ inline result<conversion> conversion::open(const std::filesystem::path& path, co
     const auto within = [&](error e) { return std::move(e).within(quoted(folder.string())); };
     if (!fs::exists(path, problem)) return colibri::detail::system_error("open", path, ENOENT);
     conversion out;
+    out.folder_ = folder;
     auto weights = weight_files::open(path);
     if (!weights) return std::move(weights).error();
     out.weights_ = std::make_unique<weight_files>(std::move(*weights));
@@ -118,6 +121,7 @@ inline result<conversion> conversion::open(const std::filesystem::path& path, co
     auto sizes = describe_model(*config, *family, out.meta_, out.notes_);
     if (!sizes) return within(std::move(sizes).error());
     out.sizes_ = std::move(*sizes);
+    if (auto ok = write_sampling(folder, out.meta_, out.notes_); !ok) return within(std::move(ok).error());
     auto pooling = detail::pooling_of(folder);
     if (!pooling) return std::move(pooling).error();
     if (*pooling != 0) out.meta_.set(concat(family->architecture, ".pooling_type"), *pooling);
@@ -139,10 +143,14 @@ inline result<void> conversion::check_target(const std::filesystem::path& path, 
     if (fs::is_directory(path, problem))
         return error{errc::invalid_argument, concat(quoted(path.string()), " is a folder; name the file to write in it")};
     if (fs::exists(path, problem)) {
-        for (const auto& source : weights_->paths()) {
-            if (fs::equivalent(source, path, problem))
-                return error{errc::invalid_argument, concat(quoted(path.string()), " is the model that is to be converted; choose another name")};
+        const auto is_source = [&](const fs::path& source) { return fs::equivalent(source, path, problem); };
+        bool source = false;
+        for (const auto& one : weights_->paths()) source = source || is_source(one);
+        for (const auto& entry : fs::directory_iterator(folder_, problem)) {
+            const auto kind = entry.path().extension();
+            source = source || ((kind == ".json" || kind == ".model" || kind == ".jinja" || kind == ".safetensors") && is_source(entry.path()));
         }
+        if (source) return error{errc::invalid_argument, concat(quoted(path.string()), " belongs to the model that is to be converted; choose another name")};
         if (!replace) return error{errc::invalid_argument, concat(quoted(path.string()), " exists already; --force replaces it")};
     }
     const auto folder = path.has_parent_path() ? path.parent_path() : fs::path(".");

@@ -40,6 +40,7 @@ public:
         const std::uint64_t units_in_piece = std::max<std::uint64_t>(1, piece_values / (unit * width));
         const std::uint64_t piece_rows = units_in_piece * unit;
         const std::uint64_t window_rows = std::max<std::uint64_t>(1, window_bytes / (out_row * piece_rows)) * piece_rows;
+        reserve(tensor, piece_rows * width);
         for (const auto* part : tensor.parts) {
             for (std::uint64_t first = 0; first < rows; first += window_rows) {
                 const std::uint64_t count = std::min(window_rows, rows - first);
@@ -73,6 +74,17 @@ private:
         std::optional<error> problem;
     };
 
+    /// Loops on the pool must not throw, so memory is taken before.
+    void reserve(const planned_tensor& tensor, std::uint64_t values) {
+        values = std::min(values, tensor.info.elements());
+        std::uint32_t bits = 0;
+        for (const auto* part : tensor.parts) bits = std::max(bits, bits_of(part->stored.type));
+        for (auto& work : scratch_) {
+            work.read.reserve(static_cast<std::size_t>(values * (bits / 8)));
+            work.values.reserve(static_cast<std::size_t>(values));
+            if (tensor.permuted_heads != 0) work.moved.reserve(static_cast<std::size_t>(values));
+        }
+    }
     void convert_piece(const planned_tensor& tensor, const source_tensor& part, std::uint64_t first, std::uint64_t rows, std::uint64_t width,
                        std::uint64_t unit, std::span<std::byte> out, memory& work) const;
 
