@@ -128,7 +128,7 @@ exit_code convert_command(const arguments& args, output& out) {
 
     convert::convert_write_options how;
     const auto threads = static_cast<unsigned>(given.threads.value_or(0));
-    how.threads = threads != 0 ? threads : read_cpu_limits().batch_threads();
+    how.threads = threads != 0 ? threads : cpu_count();
     how.replace = given.force;
     how.progress = shown_progress(out, cancel);
     const auto begin = clock::now();
