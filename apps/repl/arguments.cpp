@@ -46,6 +46,9 @@ constexpr command_row commands[] = {
      "Runs a text through a model and writes the mean square of what each column of each weight matrix is\n"
      "multiplied with. Ctrl-C saves what is done; --resume goes on. With --in-file and without -f it adds\n"
      "matrices that exist; --show-statistics prints what a matrix says.\n"},
+    {command::convert, "convert", for_convert, "convert DIR|FILE.safetensors OUT [OPTIONS]", "make a GGUF file of a Hugging Face folder",
+     "Converts a folder with config.json, .safetensors files and a tokenizer to one GGUF file, with the\n"
+     "memory of a few tensors' pieces, however large the model is. OUT appears when it is complete.\n"},
     {command::completion, "completion", 0, "completion bash|zsh|fish",
      "print a script that completes commands in a shell",
      "Prints a script for a shell's completion. For instance, in ~/.bashrc:\n"

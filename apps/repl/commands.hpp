@@ -15,6 +15,7 @@ namespace colibri::repl {
 [[nodiscard]] exit_code bench_command(const arguments& args, output& out);
 [[nodiscard]] exit_code eval_command(const arguments& args, output& out);
 [[nodiscard]] exit_code imatrix_command(const arguments& args, output& out);
+[[nodiscard]] exit_code convert_command(const arguments& args, output& out);
 [[nodiscard]] exit_code version_command(output& out);
 
 }  // namespace colibri::repl

@@ -63,6 +63,7 @@ exit_code dispatch(arguments args, output& out) {
         case command::bench: return bench_command(args, out);
         case command::eval: return eval_command(args, out);
         case command::imatrix: return imatrix_command(args, out);
+        case command::convert: return convert_command(args, out);
         case command::completion: return completion_command(args, out);
         case command::version: return version_command(out);
         case command::help: break;

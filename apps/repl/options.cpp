@@ -106,8 +106,8 @@ constexpr option_row table[] = {
     for_commands(both | for_plan, number_row("ctx-size", "c", &o::context, 0, many, "tokens of context; 0: the default",
                                    "the model's own, at most 8192, less where memory is short")),
     for_commands(measured, number_row("ctx-size", "c", &o::context, 4, 1 << 24, "tokens of a window of text", "512")),
-    for_commands(sized | for_inspect, or_auto(number_row("threads", "t", &o::threads, 0, most_threads,
-                                           "threads that compute an answer; 0: auto",
+    for_commands(sized | for_inspect | for_convert, or_auto(number_row("threads", "t", &o::threads, 0, most_threads,
+                                           "threads that compute; 0: auto",
                                            "auto: the physical cores that may be used, of two kinds the faster"))),
     for_commands(sized, or_auto(number_row("threads-batch", "tb", &o::threads_batch, 0, most_threads,
                                            "threads that compute a prompt; 0: auto",
@@ -235,7 +235,7 @@ constexpr option_row table[] = {
     for_commands(for_imatrix, number_row("save-frequency", "", &o::save_frequency, 1, many,
                                          "save what is collected each time so many windows are done", "10")),
     switch_row("show-statistics", for_imatrix, &o::show_statistics, "print a table of what the matrix says of each tensor"),
-    switch_row("force", measured, &o::force, "replace an output file that exists"),
+    switch_row("force", measured | for_convert, &o::force, "replace an output file that exists"),
 
     switch_row("probe", for_plan, &o::probe, "measure memory and the model's disk, in less than 5 seconds, and keep the figures"),
     text_row("heat", "", "FILE", for_plan, &o::heat,
@@ -245,8 +245,15 @@ constexpr option_row table[] = {
     text_row("memory-bandwidth", "", "SIZE/s", for_plan, &o::memory_bandwidth, "what the processors read from memory",
              "as measured here before"),
 
-    switch_row("json", for_run | for_tokenize | for_inspect | for_plan | measured, &o::json, "print JSON"),
-    text_row("color", "", "WHEN", with_model, &o::color,
+    text_row("type", "", "TYPE", for_convert, &o::weight_type, "what the weights become; auto: what most of them are in the source", "auto",
+             "auto f32 f16 bf16 q8_0"),
+    text_row("pre", "", "NAME", for_convert, &o::pre, "how words are cut, such as llama-bpe or qwen2, where tokenizer.json's own rules aren't known",
+             "recognised from these rules"),
+    text_row("name", "", "TEXT", for_convert, &o::model_name, "the model's name in the file", "the folder's"),
+    switch_row("dry-run", for_convert, &o::dry_run, "check everything but the weights and list what would be written"),
+
+    switch_row("json", for_run | for_tokenize | for_inspect | for_plan | measured | for_convert, &o::json, "print JSON"),
+    text_row("color", "", "WHEN", with_model | for_convert, &o::color,
              "colors: auto (only in a terminal, unless NO_COLOR is set), always, never", "auto", "auto always never"),
     settable(switch_row("verbose", both, &o::verbose, "say more on standard error; statistics also outside a terminal",
                         "off")),
@@ -258,7 +265,8 @@ struct group_heading {
 };
 constexpr group_heading headings[] = {{"model", "Model"},   {"prompt", "Prompt"}, {"predict", "Answer"},
                                       {"seed", "Sampling"}, {"ids", "Tokens"},    {"no-tensors", "Metadata"},
-                                      {"prompt-tokens", "Measurement"}, {"chunks", "Evaluation"}, {"probe", "Machine"}, {"json", "Output"}};
+                                      {"prompt-tokens", "Measurement"}, {"chunks", "Evaluation"}, {"probe", "Machine"},
+                                      {"type", "Conversion"}, {"json", "Output"}};
 
 error refused(std::string message) { return error{errc::invalid_argument, std::move(message)}; }
 

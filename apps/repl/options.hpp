@@ -65,14 +65,17 @@ struct options {
     std::vector<std::string> in_files;
     bool exact = false;
     bool resume = false;
-    bool force = false;
     bool process_output = false;
     bool show_statistics = false;
+    // convert
+    std::optional<std::string> weight_type, pre, model_name;
+    bool dry_run = false;
 };
 
 /// Commands of the program, as bits of option_row::commands.
 enum command_bits : unsigned {
-    for_chat = 1, for_run = 2, for_tokenize = 4, for_inspect = 8, for_bench = 16, for_plan = 32, for_eval = 128, for_imatrix = 256
+    for_chat = 1, for_run = 2, for_tokenize = 4, for_inspect = 8, for_bench = 16, for_plan = 32, for_eval = 128, for_imatrix = 256,
+    for_convert = 1024
 };
 
 /// A setting of options::sampling; its name, range and meaning are the library's.

@@ -177,7 +177,7 @@ std::string fish_script() {
     for (const auto& c : all_commands()) {
         if (c.bits == 0) continue;
         const std::string condition = c.which == command::chat
-                                          ? "'not __fish_seen_subcommand_from run tokenize inspect plan bench eval imatrix completion help'"
+                                          ? "'not __fish_seen_subcommand_from run tokenize inspect plan bench eval imatrix convert completion help'"
                                           : concat("'__fish_seen_subcommand_from ", c.name, "'");
         for (const auto& row : all_options()) {
             if ((row.commands & c.bits) == 0) continue;

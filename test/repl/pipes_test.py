@@ -534,7 +534,7 @@ def test_version_and_help(f):
     assert done.stdout.startswith(b"colibri ") and b"SIMD target: " in done.stdout, done.stdout
     check(f.run("--version", COLIBRI_SIMD="baseline").stdout.splitlines()[1], b"SIMD target: baseline")
     for words in (("--help",), ("help",), ("run", "--help"), ("chat", "--help"), ("tokenize", "-h"),
-                  ("inspect", "--help"), ("completion", "--help"), ("help", "run"), ()):
+                  ("inspect", "--help"), ("convert", "--help"), ("completion", "--help"), ("help", "run"), ()):
         done = f.run(*words)
         check((words, done.returncode), (words, 0))
         assert done.stdout.startswith((b"Usage", b"Colibri")) and not done.stderr and b"\x1b" not in done.stdout
@@ -561,6 +561,7 @@ def test_bash_completion(f):
     assert "--json" in offered("colibri", "inspect", "--js")
     check(offered("colibri", "plan", "--pro"), ["--probe"])
     assert "plan" in offered("colibri", "pl")
+    check(offered("colibri", "convert", "--type", "b"), ["bf16"])
 
 
 def test_other_shells_accept_their_scripts(f):
