@@ -1,6 +1,8 @@
 // A file that appears whole or not at all.
 #pragma once
 
+#include <sys/file.h>
+
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -27,7 +29,8 @@ struct write_options {
 
 /// Writes a temporary file beside `path` and renames it over `path` at `commit`, after both file and folder are on the
 /// disk. Destroyed without commit, or after an error, it removes the temporary file and leaves `path` as it was. A link
-/// is followed, so that the file it points to is replaced. Move-only; one thread at a time.
+/// is followed, so that the file it points to is replaced. A killed process leaves its temporary file behind, for
+/// remove_stale_temporaries. Move-only; one thread at a time.
 class atomic_writer {
 public:
     /// Errors: not_found (no such folder), not_a_file (the path is a folder or device), io (also: disk full).
@@ -154,7 +157,12 @@ inline result<atomic_writer> atomic_writer::create(const std::filesystem::path& 
             ::open(out.temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode | 0200u);
         if (descriptor >= 0) {
             out.handle_ = unique_fd(descriptor);
-            break;
+            // The lock says that somebody is at it. Who cleans up may have come before it: then the file is gone.
+            struct stat made {};
+            const bool taken = ::flock(descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+            if (!taken && ::fstat(descriptor, &made) == 0 && made.st_nlink != 0) break;
+            out.handle_.close();
+            errno = EEXIST;
         }
         if (errno == ENOENT) {
             return error{errc::not_found, concat("can't write ", quoted(path.string()), ": its folder does not exist")};
