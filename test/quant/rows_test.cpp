@@ -40,7 +40,7 @@ TEST_CASE("row_bytes of every type") {
 
 TEST_CASE("erased rows equal typed rows at any address") {
     const auto x = noise(512);
-    for_each_format(weight_formats{}, [&]<class F>(std::type_identity<F>) {
+    for_each_format(stored_formats{}, [&]<class F>(std::type_identity<F>) {
         CAPTURE(std::string(name(F::type)));
         const std::size_t bytes = row_bytes(F::type, x.size()).value();
         std::vector<std::byte> memory(bytes + 1);
@@ -91,7 +91,7 @@ TEST_CASE("rows of wrong sizes and types are refused by kind") {
     CHECK(encode_row(dtype::q8_0, x, std::span(bytes).first(34)).error().code == errc::truncated);
     CHECK(decode_row(static_cast<dtype>(4), bytes, x).error().code == errc::unsupported);
     std::vector<float> wide(256);
-    std::vector<std::byte> iq1(50);
-    CHECK(decode_row(dtype::iq1_s, iq1, wide).error().code == errc::unsupported);
+    std::vector<std::byte> q8_k_block(292);
+    CHECK(decode_row(dtype::q8_k, q8_k_block, wide).error().code == errc::unsupported);
     CHECK(decode_row(dtype::q8_0, {}, {}));
 }

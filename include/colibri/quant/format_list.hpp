@@ -9,6 +9,9 @@
 #include "colibri/core/error.hpp"
 #include "colibri/quant/block_format.hpp"
 #include "colibri/quant/floats.hpp"
+#include "colibri/quant/iq1.hpp"
+#include "colibri/quant/iq2.hpp"
+#include "colibri/quant/iq3.hpp"
 #include "colibri/quant/iq4.hpp"
 #include "colibri/quant/mxfp4.hpp"
 #include "colibri/quant/q2_k.hpp"
@@ -31,6 +34,9 @@ struct format_list {
 using weight_formats =
     format_list<f32, f16, bf16, q4_0, q4_1, q5_0, q5_1, q8_0, q2_k, q3_k, q4_k, q5_k, q6_k, iq4_nl, iq4_xs, mxfp4>;
 
+/// Formats that can be decoded but not yet multiplied; one moves to `weight_formats` when it has kernels in simd/.
+using unmultiplied_formats = format_list<iq1_s, iq1_m, iq2_xxs, iq2_xs, iq2_s, iq3_xxs, iq3_s>;
+
 /// Calls `fn(std::type_identity<F>{})` for every format F of the list, in order.
 template <class... Formats, class Fn>
 constexpr void for_each_format(format_list<Formats...>, Fn&& fn) {
@@ -38,6 +44,9 @@ constexpr void for_each_format(format_list<Formats...>, Fn&& fn) {
 }
 
 namespace detail {
+
+template <class... A, class... B>
+format_list<A..., B...> joined(format_list<A...>, format_list<B...>);
 
 template <class... Formats>
 [[nodiscard]] consteval bool all_valid(format_list<Formats...>) {
@@ -66,7 +75,10 @@ struct as_result<result<T>> {
 
 }  // namespace detail
 
-static_assert(detail::all_valid(weight_formats{}), "a format contradicts dtype_table, or a type is listed twice");
+/// Every format that can be decoded.
+using stored_formats = decltype(detail::joined(weight_formats{}, unmultiplied_formats{}));
+
+static_assert(detail::all_valid(stored_formats{}), "a format contradicts dtype_table, or a type is listed twice");
 
 /// Whether weights of this type can be decoded and multiplied.
 [[nodiscard]] constexpr bool is_supported(dtype type) noexcept { return detail::contains(weight_formats{}, type); }
@@ -106,6 +118,13 @@ template <class Fn>
 [[nodiscard]] auto visit_format(dtype type, Fn&& fn) {
     using plain = std::invoke_result_t<Fn&, std::type_identity<f32>>;
     return detail::visit_in<typename detail::as_result<plain>::type>(weight_formats{}, type, fn);
+}
+
+/// The same for all formats that can be decoded, `stored_formats`.
+template <class Fn>
+[[nodiscard]] auto visit_stored(dtype type, Fn&& fn) {
+    using plain = std::invoke_result_t<Fn&, std::type_identity<f32>>;
+    return detail::visit_in<typename detail::as_result<plain>::type>(stored_formats{}, type, fn);
 }
 
 }  // namespace colibri::quant
