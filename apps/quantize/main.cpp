@@ -17,6 +17,7 @@
 #include "colibri/core/cancel.hpp"
 #include "colibri/core/concat.hpp"
 #include "colibri/core/thread_pool.hpp"
+#include "colibri/eval/imatrix_file.hpp"
 #include "colibri/io/cpu_count.hpp"
 #include "colibri/io/file_reader.hpp"
 #include "colibri/quantize/job.hpp"
@@ -80,6 +81,12 @@ result<void> read_files(options& given) {
         if (auto ok = given.asked.types.rules.add_all(*text); !ok) return std::move(ok).error().within(concat("--tensor-type-file ", quoted(path)));
         given.asked.other_inputs.emplace_back(path);
     }
+    if (!given.importance.empty()) {
+        auto matrix = eval::read_imatrix(given.importance);
+        if (!matrix) return std::move(matrix).error().within("--imatrix");
+        given.asked.importance = quantize::importance_weights::of(std::move(*matrix), given.importance);
+        given.asked.other_inputs.emplace_back(given.importance);
+    }
     if (!given.heat.empty()) {
         auto text = read_text(given.heat);
         if (!text) return std::move(text).error().within("--order");
@@ -101,7 +108,7 @@ exit_code print(screen& shown, std::string_view text) {
 exit_code run(options given) {
     screen shown;
     if (auto ok = read_files(given); !ok) return failed(shown, ok.error());
-    const unsigned processors = usable_processors();
+    const unsigned processors = read_cpu_limits().batch_threads();
     thread_pool pool(given.threads != 0 ? given.threads : processors);
     const auto watch = [&](std::string_view what, bool are_bytes) {
         return [&shown, what, are_bytes](const progress& now) {
@@ -109,14 +116,14 @@ exit_code run(options given) {
             return !stop.requested();
         };
     };
-    auto request = given.asked;
-    auto job = quantize::job::prepare(std::move(request), pool, watch("measuring", false));
+    const bool has_output = !given.asked.output.empty();
+    auto job = quantize::job::prepare(std::move(given.asked), pool, watch("measuring", false));
     shown.clear();
     if (!job) return failed(shown, job.error());
     for (const auto& note : job->planned().notes) shown.say(concat("note: ", note));
     const auto& plan = job->planned();
     if (given.dry_run) {
-        if (!given.asked.output.empty()) {
+        if (has_output) {
             if (auto ok = job->check_output(); !ok) return failed(shown, ok.error());
         }
         if (given.json) return print(shown, json_report(*job, given, {}));

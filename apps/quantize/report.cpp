@@ -47,7 +47,7 @@ std::string json_report(const quantize::job& job, const options& given, std::opt
     using json = nlohmann::ordered_json;
     const auto& plan = job.planned();
     json out;
-    out["input"] = given.asked.input.string();
+    out["input"] = job.input().string();
     out["type"] = given.kind ? json(colibri::quantize::name(*given.kind)) : json();
     out["dry_run"] = given.dry_run;
     out["files"] = json::array();

@@ -16,6 +16,7 @@
 #include "colibri/core/concat.hpp"
 #include "colibri/core/error.hpp"
 #include "colibri/core/escape.hpp"
+#include "colibri/eval/importance.hpp"
 #include "colibri/quantize/model_facts.hpp"
 #include "colibri/quantize/plan.hpp"
 
@@ -27,6 +28,23 @@ struct importance_weights {
     std::string file;                 ///< as a person named it
     std::vector<std::string> datasets;
     std::uint32_t chunks = 0;         ///< of text that it was measured on; 0: unknown
+
+    /// The weights of a matrix that was read from `file`; its sums are used up.
+    [[nodiscard]] static importance_weights of(eval::importance_matrix matrix, std::string file) {
+        importance_weights out{{}, std::move(file), std::move(matrix.datasets), matrix.chunks};
+        while (!matrix.entries.empty()) {
+            auto entry = matrix.entries.extract(matrix.entries.begin());
+            auto& sums = entry.mapped().sums;
+            const std::size_t columns = entry.mapped().columns();
+            for (std::size_t i = 0; i < entry.mapped().matrices(); ++i) {
+                const auto means = std::span(sums).subspan(i * columns, columns);
+                const double count = entry.mapped().count(i);
+                for (float& sum : means) sum = count > 0.0 ? static_cast<float>(static_cast<double>(sum) / count) : 1.0f;
+            }
+            out.entries.emplace(std::move(entry.key()), std::move(sums));
+        }
+        return out;
+    }
 };
 
 /// Which entries count.

@@ -54,6 +54,7 @@ public:
     /// Errors: those of gguf::file, plan_copy, choose_types, check_types, check_importance, order_by_heat, fit_to_size.
     [[nodiscard]] static result<job> prepare(request asked, thread_pool& pool, const progress_fn& watch = {});
 
+    [[nodiscard]] const std::filesystem::path& input() const noexcept { return asked_.input; }
     [[nodiscard]] const plan& planned() const noexcept { return plan_; }
     [[nodiscard]] std::span<const output_file> files() const noexcept { return files_; }
     /// Bytes of all files.

@@ -106,9 +106,7 @@ private:
         place.size = static_cast<std::size_t>(bytes_of(tensor.target.type, work.values));
         auto bad = make(work, tensor, in, place.bytes.as<std::byte>().first(place.size), own);
         const std::lock_guard lock(mutex_);
-        if (bad) {
-            failures_.emplace_back(number, std::move(*bad));
-        }
+        if (bad) failures_.emplace_back(number, std::move(*bad));
         place.full = true;
         write_ready();
         room_.notify_all();
@@ -119,7 +117,7 @@ private:
                                             worker& own) const noexcept {
         const std::uint64_t offset = tensor.source.offset + bytes_of(tensor.source.type, work.source_first);
         if (auto ok = sources_[tensor.source.part]->read_at(offset, in); !ok) return std::move(ok).error();
-        if (!quant::is_supported(tensor.source.type)) {  // only copied; checked by the plan
+        if (!is_decodable(tensor.source.type)) {  // only copied; checked by the plan
             std::memcpy(out.data(), in.data(), in.size());
             return std::nullopt;
         }
