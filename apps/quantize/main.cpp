@@ -116,6 +116,7 @@ exit_code run(options given) {
             return !stop.requested();
         };
     };
+    given.asked.plan_only = given.dry_run;
     const bool has_output = !given.asked.output.empty();
     auto job = quantize::job::prepare(std::move(given.asked), pool, watch("measuring", false));
     shown.clear();

@@ -44,6 +44,7 @@ struct request {
     split_choice split = {};
     bool allow_requantise = false;
     bool force = false;
+    bool plan_only = false;  ///< nothing will be written: that importance weights are missing is a note, not an error
 };
 
 /// A request that everything has been checked of, ready to be written. Move-only.
@@ -167,8 +168,11 @@ inline result<void> job::choose(thread_pool& pool, const progress_fn& watch) {
     if (asked_.heat) {
         if (auto ok = order_by_heat(plan_, *asked_.heat); !ok) return ok;
     }
-    if (auto ok = check_types(plan_, asked_.allow_requantise); !ok) return ok;
-    return check_importance_is_there(plan_);
+    if (auto ok = check_importance_is_there(plan_); !ok) {
+        if (!asked_.plan_only) return ok;
+        plan_.notes.push_back(ok.error().message);
+    }
+    return check_types(plan_, asked_.allow_requantise);
 }
 
 /// What a target leaves for the tensors' bytes.
