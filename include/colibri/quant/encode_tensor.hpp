@@ -9,36 +9,23 @@
 #include "colibri/core/concat.hpp"
 #include "colibri/core/error.hpp"
 #include "colibri/gguf/tensor_type.hpp"
-#include "colibri/quant/block_format.hpp"
+#include "colibri/quant/block_encoder.hpp"
 #include "colibri/quant/format_list.hpp"
 #include "colibri/quant/rows.hpp"
 
 namespace colibri::quant {
 
-/// How blocks of F are made: specialised for each format that can be written, with one member
-///   static F encode(const float* x, const float* importance) noexcept;
-/// `x` is block_size values, `importance` null or block_size weights, finite and not negative. The result is the same on every
-/// machine. A block with an infinity or a NaN decodes to infinities or NaNs. Allocates nothing.
-/// A type without this and without `F::encode(x)` can't be written.
-template <block_format F>
-struct block_encoder {};
-
 namespace detail {
 
-template <class F>
-concept searched_format = requires(const float* x) {
-    { block_encoder<F>::encode(x, x) } noexcept -> std::same_as<F>;
-};
-
 template <class... Formats>
-[[nodiscard]] constexpr bool is_encodable_in(format_list<Formats...>, dtype type) noexcept {
-    return ((Formats::type == type && (searched_format<Formats> || encodable_format<Formats>)) || ...);
+[[nodiscard]] constexpr bool is_writable_in(format_list<Formats...>, dtype type) noexcept {
+    return ((Formats::type == type && writable_format<Formats>) || ...);
 }
 
 }  // namespace detail
 
 /// Whether `encode_row` can write this type.
-[[nodiscard]] constexpr bool is_encodable(dtype type) noexcept { return detail::is_encodable_in(weight_formats{}, type); }
+[[nodiscard]] constexpr bool is_encodable(dtype type) noexcept { return detail::is_writable_in(stored_formats{}, type); }
 
 /// Whether a type has so few bits that it is useless without importance weights: `encode_row` refuses it without them.
 [[nodiscard]] constexpr bool needs_importance(dtype type) noexcept {
@@ -59,7 +46,7 @@ template <class... Formats>
     if (importance.empty() && needs_importance(type)) {
         return error{errc::unsupported, concat(name(type), " can't be written without importance weights; make an importance matrix first")};
     }
-    return visit_format(type, [&]<class F>(std::type_identity<F>) -> result<void> {
+    return visit_stored(type, [&]<class F>(std::type_identity<F>) -> result<void> {
         const auto write_all = [&](auto&& make) {
             for (std::size_t b = 0; b < row.size() / F::block_size; ++b) {
                 const std::size_t at = b * F::block_size;
@@ -67,7 +54,7 @@ template <class... Formats>
                 std::memcpy(out.data() + b * sizeof(F), &block, sizeof(F));
             }
         };
-        if constexpr (detail::searched_format<F>) {
+        if constexpr (detail::block_searched<F>) {
             write_all([](const float* x, const float* w) { return block_encoder<F>::encode(x, w); });
         } else if constexpr (encodable_format<F>) {
             write_all([](const float* x, const float*) { return F::encode(x); });
