@@ -11,6 +11,7 @@
 #include "colibri/core/error.hpp"
 #include "colibri/gguf/tensor_type.hpp"
 #include "colibri/quant/block_encoder.hpp"
+#include "colibri/quant/encode_grid.hpp"
 #include "colibri/quant/encoders.hpp"
 #include "colibri/quant/format_list.hpp"
 #include "colibri/quant/rows.hpp"
