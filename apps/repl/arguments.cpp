@@ -28,6 +28,17 @@ constexpr command_row commands[] = {
     {command::bench, "bench", for_bench, "bench MODEL [OPTIONS]", "measure speed beside the machine's limits",
      "Times prompts and decoding, and in the same run what the machine can do at best: how fast it\n"
      "reads memory and how fast it multiplies. Every combination of the lists is measured.\n"},
+    {command::eval, "eval", for_eval, "eval perplexity|divergence|logits -m MODEL [OPTIONS]",
+     "measure how well a model predicts a text, and how far a quantised one is from its base",
+     "perplexity -f TEXT: of windows of -c tokens, the second half of each is scored.\n"
+     "divergence -f TEXT --save-base FILE: writes what the base model predicts; then, with another model,\n"
+     "divergence --base FILE: compares its predictions with those, on the same text.\n"
+     "logits -f TEXT|--tokens LIST -o FILE.npy: writes the logits of all positions of one sequence.\n"},
+    {command::imatrix, "imatrix", for_imatrix, "imatrix -m MODEL -f TEXT -o OUT [OPTIONS]",
+     "find out which columns of the weights matter, for quantising",
+     "Runs a text through a model and writes the mean square of what each column of each weight matrix is\n"
+     "multiplied with. Ctrl-C saves what is done; --resume goes on. With --in-file and without -f it adds\n"
+     "matrices that exist; --show-statistics prints what a matrix says.\n"},
     {command::completion, "completion", 0, "completion bash|zsh|fish",
      "print a script that completes commands in a shell",
      "Prints a script for a shell's completion. For instance, in ~/.bashrc:\n"

@@ -10,7 +10,7 @@
 
 namespace colibri::repl {
 
-enum class command { chat, run, tokenize, inspect, plan, bench, completion, help, version };
+enum class command { chat, run, tokenize, inspect, plan, bench, eval, imatrix, completion, help, version };
 
 /// A command as the help lists it.
 struct command_row {

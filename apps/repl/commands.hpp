@@ -13,6 +13,8 @@ namespace colibri::repl {
 [[nodiscard]] exit_code inspect_command(const arguments& args, output& out);
 [[nodiscard]] exit_code plan_command(const arguments& args, output& out);
 [[nodiscard]] exit_code bench_command(const arguments& args, output& out);
+[[nodiscard]] exit_code eval_command(const arguments& args, output& out);
+[[nodiscard]] exit_code imatrix_command(const arguments& args, output& out);
 [[nodiscard]] exit_code version_command(output& out);
 
 }  // namespace colibri::repl

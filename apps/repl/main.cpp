@@ -61,6 +61,8 @@ exit_code dispatch(arguments args, output& out) {
         case command::inspect: return inspect_command(args, out);
         case command::plan: return plan_command(args, out);
         case command::bench: return bench_command(args, out);
+        case command::eval: return eval_command(args, out);
+        case command::imatrix: return imatrix_command(args, out);
         case command::completion: return completion_command(args, out);
         case command::version: return version_command(out);
         case command::help: break;

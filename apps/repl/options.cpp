@@ -14,9 +14,10 @@ namespace {
 using o = options;
 
 constexpr unsigned both = for_chat | for_run;
-constexpr unsigned with_engine = both | for_bench;
+constexpr unsigned measured = for_eval | for_imatrix;
+constexpr unsigned with_engine = both | for_bench | measured;
 constexpr unsigned with_plan = with_engine | for_plan;
-constexpr unsigned sized = both | for_plan;
+constexpr unsigned sized = both | for_plan | measured;
 constexpr unsigned with_model = with_plan | for_tokenize | for_inspect;
 constexpr unsigned prompted = both | for_tokenize;
 constexpr std::int64_t many = 0xffffffff;  // counts of tokens are 32 bits wide
@@ -102,8 +103,9 @@ constexpr option_row settable(option_row row) {
 
 constexpr option_row table[] = {
     text_row("model", "m", "FILE", with_model, &o::model, "the GGUF model (of a split one, any part)", "", "FILE"),
-    for_commands(sized, number_row("ctx-size", "c", &o::context, 0, many, "tokens of context; 0: the default",
+    for_commands(both | for_plan, number_row("ctx-size", "c", &o::context, 0, many, "tokens of context; 0: the default",
                                    "the model's own, at most 8192, less where memory is short")),
+    for_commands(measured, number_row("ctx-size", "c", &o::context, 4, 1 << 24, "tokens of a window of text", "512")),
     for_commands(sized, or_auto(number_row("threads", "t", &o::threads, 0, most_threads,
                                            "threads that compute an answer; 0: auto",
                                            "auto: the physical cores that may be used, of two kinds the faster"))),
@@ -142,6 +144,7 @@ constexpr option_row table[] = {
     text_row("prompt", "p", "TEXT", prompted, &o::prompt, "the prompt; chat: the first message"),
     text_row("file", "f", "FILE", prompted, &o::prompt_file,
              "read the prompt from a file; behind -p and a blank line if both are given", "", "FILE"),
+    text_row("file", "f", "FILE", measured, &o::prompt_file, "the text", "", "FILE"),
     text_row("system", "sys", "TEXT", both, &o::system, "the system message", "none"),
     text_row("chat-template", "", "NAME|FILE", both, &o::chat_template,
              "use a built-in template or the one in a file instead of the model's own", "", "FILE"),
@@ -203,13 +206,28 @@ constexpr option_row table[] = {
     switch_row("no-warmup", for_bench, &o::no_warmup, "don't run each once before it is timed"),
     text_row("output", "o", "FORMAT", for_bench, &o::format, "form of the results", "md", "md csv json jsonl"),
 
+    for_commands(measured, number_row("chunks", "", &o::chunks, 1, many, "windows of the text to evaluate, at most", "all")),
+    switch_row("exact", measured, &o::exact,
+               "compute with F32 activations and an F32 cache whatever the weights are: slower, and shows the error of the weights alone"),
+    text_row("output-file", "o", "FILE", measured, &o::output_file, "eval logits, imatrix: the file to write", "", "FILE"),
+    text_row("base", "", "FILE", for_eval, &o::base, "divergence: compare with these base logits", "", "FILE"),
+    text_row("save-base", "", "FILE", for_eval, &o::save_base, "divergence: write base logits to compare others with", "", "FILE"),
+    text_row("tokens", "", "LIST", for_eval, &o::token_list, "logits: ids such as 1,2,3 in place of a text"),
+    text_row("in-file", "", "FILE", for_imatrix, &o::in_files, "an importance matrix to add; may be repeated", "", "FILE"),
+    switch_row("process-output", for_imatrix, &o::process_output, "collect for the output matrix too"),
+    switch_row("resume", for_imatrix, &o::resume, "go on with the output file of a run that was interrupted"),
+    for_commands(for_imatrix, number_row("save-frequency", "", &o::save_frequency, 1, many,
+                                         "save what is collected each time so many windows are done", "10")),
+    switch_row("show-statistics", for_imatrix, &o::show_statistics, "print a table of what the matrix says of each tensor"),
+    switch_row("force", measured, &o::force, "replace an output file that exists"),
+
     switch_row("probe", for_plan, &o::probe, "measure memory and the model's disk, in less than 5 seconds, and keep the figures"),
     text_row("disk-bandwidth", "", "SIZE/s", for_plan, &o::disk_bandwidth, "what the disk reads, such as 900M/s",
              "as measured here before"),
     text_row("memory-bandwidth", "", "SIZE/s", for_plan, &o::memory_bandwidth, "what the processors read from memory",
              "as measured here before"),
 
-    switch_row("json", for_run | for_tokenize | for_inspect | for_plan, &o::json, "print JSON"),
+    switch_row("json", for_run | for_tokenize | for_inspect | for_plan | measured, &o::json, "print JSON"),
     text_row("color", "", "WHEN", with_model, &o::color,
              "colors: auto (only in a terminal, unless NO_COLOR is set), always, never", "auto", "auto always never"),
     settable(switch_row("verbose", both, &o::verbose, "say more on standard error; statistics also outside a terminal",
@@ -222,7 +240,7 @@ struct group_heading {
 };
 constexpr group_heading headings[] = {{"model", "Model"},   {"prompt", "Prompt"}, {"predict", "Answer"},
                                       {"seed", "Sampling"}, {"ids", "Tokens"},    {"no-tensors", "Metadata"},
-                                      {"prompt-tokens", "Measurement"}, {"probe", "Machine"}, {"json", "Output"}};
+                                      {"prompt-tokens", "Measurement"}, {"chunks", "Evaluation"}, {"probe", "Machine"}, {"json", "Output"}};
 
 error refused(std::string message) { return error{errc::invalid_argument, std::move(message)}; }
 
@@ -372,7 +390,7 @@ result<void> set_option(options& all, const option_row& row, std::string_view te
                           [&](std::vector<std::string> options::*member) -> result<void> {
                               if (member == &options::prompt_gen) {
                                   if (auto pair = pair_of(text); !pair) return std::move(pair).error();
-                              } else if (text.empty()) {
+                              } else if (member == &options::stops && text.empty()) {
                                   return refused("an empty text would end every answer at once");
                               }
                               (all.*member).emplace_back(text);

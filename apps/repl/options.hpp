@@ -51,10 +51,21 @@ struct options {
     // plan
     bool probe = false;
     std::optional<std::string> disk_bandwidth, memory_bandwidth;
+    // eval, imatrix
+    std::optional<std::int64_t> chunks, save_frequency;
+    std::optional<std::string> output_file, base, save_base, token_list;
+    std::vector<std::string> in_files;
+    bool exact = false;
+    bool resume = false;
+    bool force = false;
+    bool process_output = false;
+    bool show_statistics = false;
 };
 
 /// Commands of the program, as bits of option_row::commands.
-enum command_bits : unsigned { for_chat = 1, for_run = 2, for_tokenize = 4, for_inspect = 8, for_bench = 16, for_plan = 32 };
+enum command_bits : unsigned {
+    for_chat = 1, for_run = 2, for_tokenize = 4, for_inspect = 8, for_bench = 16, for_plan = 32, for_eval = 128, for_imatrix = 256
+};
 
 /// A setting of options::sampling; its name, range and meaning are the library's.
 struct sampling_target {};

@@ -18,6 +18,9 @@ std::string shell_quoted(std::string_view text) {
     return out + "'";
 }
 
+// What follows a command's name, where that is one of a few words.
+constexpr std::string_view eval_words = "perplexity divergence logits";
+
 std::string joined_names(unsigned bits) {
     std::string out;
     for (const auto& row : all_options()) {
@@ -55,7 +58,8 @@ std::string bash_script() {
     }
     for (const auto& row : all_commands()) {
         if (row.bits == 0 || row.which == command::chat) continue;
-        options += concat("        ", row.name, ") words=", shell_quoted(joined_names(row.bits)), " ;;\n");
+        const std::string front = row.which == command::eval ? concat(eval_words, " ") : "";
+        options += concat("        ", row.name, ") words=", shell_quoted(front + joined_names(row.bits)), " ;;\n");
     }
     return concat(
         "# Completion of colibri for bash.\n"
@@ -113,7 +117,8 @@ std::string zsh_options(unsigned bits) {
         if (!row.short_name.empty()) put(concat("-", row.short_name));
         put(concat("--", row.name));
     }
-    return out + "            '--help[show the options]' \\\n            '*:file:_files'\n";
+    const std::string word = bits == for_eval ? concat("            '2:what:(", eval_words, ")' \\\n") : "";
+    return concat(out, word, "            '--help[show the options]' \\\n            '*:file:_files'\n");
 }
 
 std::string zsh_script() {
@@ -172,7 +177,7 @@ std::string fish_script() {
     for (const auto& c : all_commands()) {
         if (c.bits == 0) continue;
         const std::string condition = c.which == command::chat
-                                          ? "'not __fish_seen_subcommand_from run tokenize inspect plan bench completion help'"
+                                          ? "'not __fish_seen_subcommand_from run tokenize inspect plan bench eval imatrix completion help'"
                                           : concat("'__fish_seen_subcommand_from ", c.name, "'");
         for (const auto& row : all_options()) {
             if ((row.commands & c.bits) == 0) continue;
@@ -185,6 +190,7 @@ std::string fish_script() {
             out += concat(" -d ", fish_quoted(row.help), "\n");
         }
     }
+    out += concat("complete -c colibri -n '__fish_seen_subcommand_from eval' -fa '", eval_words, "'\n");
     return out + "complete -c colibri -n '__fish_seen_subcommand_from completion' -fa 'bash zsh fish'\n";
 }
 

@@ -21,7 +21,8 @@ namespace colibri::eval {
 
 /// Reads an importance matrix of either form.
 /// GGUF: per weight tensor NAME the F32 tensors NAME.in_sum2 [columns, matrices] and NAME.counts [1, matrices]; the keys general.type
-/// ("imatrix"), imatrix.datasets, imatrix.chunk_count and imatrix.chunk_size, of which none must be there.
+/// ("imatrix"), imatrix.datasets, imatrix.chunk_count and imatrix.chunk_size, of which none must be there, and our own
+/// colibri.imatrix.text_hash.
 /// .dat, all little-endian, i32 and f32: number of entries; of each the length of its name, the name, windows, number of values, the
 /// values, which are means times windows; then, perhaps, windows and the length and name of the text. Its windows are
 /// taken to have `dat_window` tokens, which matters for merging alone.
@@ -92,6 +93,9 @@ template <class T>
     if (!size) return within(std::move(size).error());
     out.chunks = *chunks;
     out.chunk_size = *size;
+    auto hash = file->meta().get_or<std::uint64_t>("colibri.imatrix.text_hash", 0);
+    if (!hash) return within(std::move(hash).error());
+    out.text_hash = *hash;
     for (const auto& tensor : file->tensors()) {
         const std::string_view full = tensor.name;
         const bool sums = full.ends_with(sums_suffix);
@@ -229,6 +233,7 @@ inline result<void> write_imatrix(const importance_matrix& matrix, const std::fi
     meta.set("imatrix.datasets", gguf::value::strings(matrix.datasets));
     meta.set("imatrix.chunk_count", matrix.chunks);
     meta.set("imatrix.chunk_size", matrix.chunk_size);
+    if (matrix.text_hash != 0) meta.set("colibri.imatrix.text_hash", matrix.text_hash);
     std::vector<gguf::tensor_info> tensors;
     for (const auto& [tensor, entry] : matrix.entries) {
         tensors.push_back(detail::floats_tensor(concat(tensor, detail::sums_suffix), entry.columns(), entry.matrices()));

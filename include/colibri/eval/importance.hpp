@@ -52,6 +52,7 @@ struct importance_matrix {
     std::vector<std::string> datasets;  ///< names of the texts
     std::uint32_t chunks = 0;           ///< windows of text that were evaluated
     std::uint32_t chunk_size = 0;       ///< tokens of each; 0: unknown
+    std::uint64_t text_hash = 0;        ///< text_windows::hash of the text that the chunks are the first windows of; 0: unknown
 
     /// The entry of a tensor, or null.
     [[nodiscard]] const importance* find(std::string_view tensor) const {
@@ -106,6 +107,7 @@ inline result<void> importance_matrix::merge(const importance_matrix& other) {
         if (std::find(datasets.begin(), datasets.end(), text) == datasets.end()) datasets.push_back(text);
     }
     if (chunk_size == 0) chunk_size = other.chunk_size;
+    text_hash = 0;  // no longer of one text
     // Windows are counted in this matrix's size.
     const std::uint64_t tokens = std::uint64_t{other.chunks} * (other.chunk_size != 0 ? other.chunk_size : chunk_size);
     const std::uint64_t more = chunk_size != 0 ? tokens / chunk_size : other.chunks;

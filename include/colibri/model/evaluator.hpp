@@ -28,6 +28,8 @@ struct evaluator_options {
     unsigned processors = 0;           ///< most threads that run at once; 0: as the system says
     kv_type cache_k = kv_type::f16;
     kv_type cache_v = kv_type::f16;
+    bool exact = false;                ///< products take F32 activations whatever the weights are; slower
+    product_watch on_product = {};     ///< called before products with what they are taken of; costs nothing when empty
 };
 
 /// One token of a step.
@@ -63,7 +65,7 @@ public:
     [[nodiscard]] const evaluator_options& options() const noexcept { return options_; }
 
     /// Bytes of scratch memory, the cache and the weights aside.
-    [[nodiscard]] std::uint64_t scratch_bytes() const noexcept { return scratch_.bytes() + logits_.size(); }
+    [[nodiscard]] std::uint64_t scratch_bytes() const noexcept { return scratch_.bytes() + logits_.size() + exact_.bytes(); }
 
 private:
     explicit evaluator(model m) : model_(std::move(m)) {}
@@ -71,6 +73,9 @@ private:
     [[nodiscard]] inline result<void> check(std::span<const batch_token> tokens);
     [[nodiscard]] inline result<void> embed(std::span<const batch_token> tokens);
     [[nodiscard]] inline result<void> head(std::span<const batch_token> tokens, const cancel_flag* cancel);
+    [[nodiscard]] product_extras extras() noexcept {
+        return {options_.exact ? &exact_ : nullptr, options_.on_product ? &options_.on_product : nullptr};
+    }
 
     model model_;
     evaluator_options options_;
@@ -78,6 +83,7 @@ private:
     std::unique_ptr<thread_pool> pool_;
     layer_scratch scratch_;
     aligned_buffer logits_;
+    exact_products exact_;
     std::vector<std::uint32_t> next_;   ///< per sequence: next position while a batch is checked
     std::vector<std::uint32_t> rows_;   ///< embedding rows of a batch, ascending
 };
@@ -109,6 +115,11 @@ inline result<evaluator> evaluator::make(model m, const evaluator_options& optio
     auto logits = aligned_buffer::allocate(std::size_t{out.options_.outputs} * h.vocabulary * sizeof(float));
     if (!logits) return std::move(logits).error();
     out.logits_ = *std::move(logits);
+    if (options.exact) {
+        auto exact = exact_products::make(std::max({std::size_t{h.hidden}, std::size_t{h.heads} * h.head_v, std::size_t{h.feed_forward}}));
+        if (!exact) return std::move(exact).error();
+        out.exact_ = *std::move(exact);
+    }
     out.next_.resize(options.sequences);
     out.rows_.reserve(out.options_.ubatch);
     return out;
@@ -172,10 +183,13 @@ inline result<void> evaluator::head(std::span<const batch_token> tokens, const c
         ++outputs;
     }
     if (outputs == 0) return {};
-    auto lease = model_.weights().acquire(model_.tensors().head);
+    const auto group = model_.tensors().head;
+    auto lease = model_.weights().acquire(group);
     if (!lease) return std::move(lease).error();
     scratch_.input.assign(scratch_.normed(0), outputs, h.hidden, h.hidden);
-    if (auto ok = multiply(*lease, {0, logits_.as<float>().data(), h.vocabulary}, scratch_.input, *pool_, cancel); !ok) return ok;
+    extras().tell(model_.tensors().groups[group].tensors, scratch_.input);
+    const matrix_use use{0, logits_.as<float>().data(), h.vocabulary};
+    if (auto ok = multiply(*lease, use, scratch_.input, *pool_, cancel, extras()); !ok) return ok;
     if (h.logit_softcap > 0.0f) {
         for (std::size_t i = 0; i < outputs; ++i) simd::softcap(logits(i).data(), h.logit_softcap, h.vocabulary);
     }
@@ -193,7 +207,7 @@ inline result<void> evaluator::step(std::span<const batch_token> tokens, const c
     scratch_.plan_attention(tokens.size());
     scratch_.fill_rope(model_.rope(), model_.local_rope(), tokens.size());
     pool_->use(tokens.size() == 1 ? options_.threads : options_.threads_batch);
-    layer_runner run{model_, *kv_, scratch_, *pool_, tokens.size(), cancel};
+    layer_runner run{model_, *kv_, scratch_, *pool_, tokens.size(), cancel, extras()};
     for (std::uint32_t layer = 0; layer < model_.params().layers; ++layer) {
         if (cancel != nullptr && cancel->requested()) return canceled_step();
         if (auto ok = run.attention(layer); !ok) return ok;

@@ -44,7 +44,7 @@ inline void add_experts(layer_scratch& s, std::size_t tokens, std::uint32_t used
 /// logits. Each expert's tokens are gathered into one product. A token's sum ascends; experts run in the order in which their weights
 /// are in place where there is memory to keep the results apart, else ascending. Mixtral: arXiv:2401.04088.
 [[nodiscard]] inline result<void> mix_experts(const model& m, std::uint32_t layer, layer_scratch& s, thread_pool& pool,
-                                              std::size_t tokens, const cancel_flag* cancel) {
+                                              std::size_t tokens, const cancel_flag* cancel, const product_extras& extras = {}) {
     const auto& h = m.params();
     s.needed.clear();
     for (std::size_t t = 0; t < tokens; ++t) {
@@ -56,7 +56,9 @@ inline void add_experts(layer_scratch& s, std::size_t tokens, std::uint32_t used
         }
     }
     if (m.on_experts()) m.on_experts()(layer, s.needed);
-    auto lease = m.weights().acquire(m.tensors().layers[layer].experts, s.needed);
+    const auto group = m.tensors().layers[layer].experts;
+    const auto tensors = std::span(m.tensors().groups[group].tensors);
+    auto lease = m.weights().acquire(group, s.needed);
     if (!lease) return std::move(lease).error();
     const bool apart = tokens * h.experts_used <= s.tokens();
     // `input` refers to the normed rows until the last expert is done, so the sums need a place of their own.
@@ -81,12 +83,15 @@ inline void add_experts(layer_scratch& s, std::size_t tokens, std::uint32_t used
             {lease->expert(feed_forward_slots::gate, e), s.gate(0), h.feed_forward},
             {lease->expert(feed_forward_slots::up, e), s.up(0), h.feed_forward},
         };
-        simd::products(jobs, s.input, s.columns, pool);  // packs the columns once
+        extras.tell(tensors.first(feed_forward_slots::down), s.input, e, s.columns);
+        extras.products(jobs, s.input, s.columns, pool);  // packs the columns once
         pool.for_chunks(n, 1, [&](std::size_t begin, std::size_t end, unsigned) {
             for (std::size_t j = begin; j < end; ++j) apply_gate(m.config().gate, s.gate(j), s.up(j), h.feed_forward);
         });
         s.inner.assign(s.gate(0), n, h.feed_forward, h.feed_forward);
-        simd::product(lease->expert(feed_forward_slots::down, e), s.inner, s.expert_out(0), h.hidden, pool);
+        const simd::product_job down{lease->expert(feed_forward_slots::down, e), s.expert_out(0), h.hidden};
+        extras.tell(tensors.subspan(feed_forward_slots::down), s.inner, e);
+        extras.products({&down, 1}, s.inner, {}, pool);
         pool.for_chunks(n, 1, [&](std::size_t begin, std::size_t end, unsigned) {
             for (std::size_t j = begin; j < end; ++j) {
                 if (apart) std::copy_n(s.expert_out(j), h.hidden, s.kept(s.places[j]));

@@ -22,13 +22,15 @@ namespace colibri {
 class layer_runner {
 public:
     layer_runner(const model& m, kv_store& kv, layer_scratch& scratch, thread_pool& pool, std::size_t tokens,
-                 const cancel_flag* cancel) noexcept
-        : model_(m), h_(m.params()), kv_(kv), s_(scratch), pool_(pool), tokens_(tokens), cancel_(cancel) {}
+                 const cancel_flag* cancel, const product_extras& extras = {}) noexcept
+        : model_(m), h_(m.params()), kv_(kv), s_(scratch), pool_(pool), tokens_(tokens), cancel_(cancel), extras_(extras) {}
 
     /// Adds attention(norm(x)) to the residual stream and stores the tokens' keys and values.
     [[nodiscard]] result<void> attention(std::uint32_t layer) {
         const auto& v = model_.tensors().vectors[layer];
-        auto lease = model_.weights().acquire(model_.tensors().layers[layer].attention);
+        const auto group = model_.tensors().layers[layer].attention;
+        const auto tensors = std::span(model_.tensors().groups[group].tensors);
+        auto lease = model_.weights().acquire(group);
         if (!lease) return std::move(lease).error();
         normalise(v.attention_norm);
         s_.input.assign(s_.normed(0), tokens_, h_.hidden, h_.hidden);
@@ -37,7 +39,8 @@ public:
             {attention_slots::k, s_.keys(0), s_.key_width()},
             {attention_slots::v, s_.values(0), s_.value_width()},
         };
-        if (auto ok = multiply(*lease, inputs, s_.input, pool_, cancel_); !ok) return ok;
+        extras_.tell(tensors.first(attention_slots::output), s_.input);
+        if (auto ok = multiply(*lease, inputs, s_.input, pool_, cancel_, extras_); !ok) return ok;
         // Tokens side by side write to the same panels of keys: a thread takes several of a long prompt.
         const std::size_t chunk = std::clamp<std::size_t>(tokens_ / (std::size_t{4} * pool_.used()), 1, simd::key_lanes);
         pool_.for_chunks(tokens_, chunk, [&](std::size_t begin, std::size_t end, unsigned) {
@@ -54,7 +57,9 @@ public:
         job.out_stride = s_.attended_width();
         s_.attention.run(job, kv_, pool_);
         s_.input.assign(s_.attended(0), tokens_, s_.attended_width(), s_.attended_width());
-        if (auto ok = multiply(*lease, {attention_slots::output, s_.normed(0), h_.hidden}, s_.input, pool_, cancel_); !ok) return ok;
+        extras_.tell(tensors.subspan(attention_slots::output), s_.input);
+        const matrix_use output{attention_slots::output, s_.normed(0), h_.hidden};
+        if (auto ok = multiply(*lease, output, s_.input, pool_, cancel_, extras_); !ok) return ok;
         add_to_residual(v.output_bias, v.post_attention_norm);
         return {};
     }
@@ -63,20 +68,23 @@ public:
     [[nodiscard]] result<void> feed_forward(std::uint32_t layer) {
         const auto& v = model_.tensors().vectors[layer];
         const auto& groups = model_.tensors().layers[layer];
+        const auto tensors = std::span(model_.tensors().groups[groups.feed_forward].tensors);
         auto lease = model_.weights().acquire(groups.feed_forward);
         if (!lease) return std::move(lease).error();
         normalise(v.feed_forward_norm);
         s_.input.assign(s_.normed(0), tokens_, h_.hidden, h_.hidden);
         if (h_.experts > 0) {
-            if (auto ok = multiply(*lease, {0, s_.router(0), h_.experts}, s_.input, pool_, cancel_); !ok) return ok;
+            extras_.tell(tensors, s_.input);
+            if (auto ok = multiply(*lease, {0, s_.router(0), h_.experts}, s_.input, pool_, cancel_, extras_); !ok) return ok;
             *lease = {};
-            if (auto ok = mix_experts(model_, layer, s_, pool_, tokens_, cancel_); !ok) return ok;
+            if (auto ok = mix_experts(model_, layer, s_, pool_, tokens_, cancel_, extras_); !ok) return ok;
         } else {
             const matrix_use inputs[] = {
                 {feed_forward_slots::gate, s_.gate(0), h_.feed_forward},
                 {feed_forward_slots::up, s_.up(0), h_.feed_forward},
             };
-            if (auto ok = multiply(*lease, inputs, s_.input, pool_, cancel_); !ok) return ok;
+            extras_.tell(tensors.first(feed_forward_slots::down), s_.input);
+            if (auto ok = multiply(*lease, inputs, s_.input, pool_, cancel_, extras_); !ok) return ok;
             pool_.for_chunks(tokens_, 1, [&](std::size_t begin, std::size_t end, unsigned) {
                 for (std::size_t t = begin; t < end; ++t) {
                     add_bias(s_.gate(t), v.gate_bias);
@@ -85,7 +93,9 @@ public:
                 }
             });
             s_.input.assign(s_.gate(0), tokens_, h_.feed_forward, h_.feed_forward);
-            if (auto ok = multiply(*lease, {feed_forward_slots::down, s_.normed(0), h_.hidden}, s_.input, pool_, cancel_); !ok) return ok;
+            extras_.tell(tensors.subspan(feed_forward_slots::down), s_.input);
+            const matrix_use down{feed_forward_slots::down, s_.normed(0), h_.hidden};
+            if (auto ok = multiply(*lease, down, s_.input, pool_, cancel_, extras_); !ok) return ok;
         }
         add_to_residual(v.down_bias, v.post_feed_forward_norm);
         return {};
@@ -145,6 +155,7 @@ private:
     thread_pool& pool_;
     std::size_t tokens_;
     const cancel_flag* cancel_;
+    product_extras extras_;
 };
 
 }  // namespace colibri

@@ -8,6 +8,7 @@
 
 #include "colibri/core/cancel.hpp"
 #include "colibri/core/thread_pool.hpp"
+#include "colibri/model/product_extras.hpp"
 #include "colibri/simd/product.hpp"
 #include "colibri/weights/store.hpp"
 
@@ -27,7 +28,7 @@ struct matrix_use {
 /// multiplied before. Rows don't depend on each other, so pieces don't change a bit. `cancel` is looked at before each
 /// product; large ones are cut into parts. Errors: those of the weights' store, canceled.
 [[nodiscard]] inline result<void> multiply(weights::lease& lease, std::span<const matrix_use> uses, simd::activations& x,
-                                           thread_pool& pool, const cancel_flag* cancel) {
+                                           thread_pool& pool, const cancel_flag* cancel, const product_extras& extras = {}) {
     // Multiply-adds of one product: 7 ms of one core that does 650 Gop/s, as this was measured with Q4_K and AVX-512 VNNI.
     constexpr std::size_t most_work = std::size_t{2} << 30;
     constexpr std::size_t most = 16;
@@ -45,7 +46,7 @@ struct matrix_use {
         for (std::size_t i = 0; i < *n; ++i) work += jobs[i].w.rows() * jobs[i].w.columns() * x.columns();
         if (work <= most_work) {
             if (cancel != nullptr && cancel->requested()) return canceled_step();
-            simd::products(std::span<const simd::product_job>(jobs).first(*n), x, pool);
+            extras.products(std::span<const simd::product_job>(jobs).first(*n), x, {}, pool);
             continue;
         }
         for (std::size_t i = 0; i < *n; ++i) {
@@ -55,7 +56,7 @@ struct matrix_use {
                 if (cancel != nullptr && cancel->requested()) return canceled_step();
                 const simd::product_job part{whole.w.row_range(row, std::min(step, whole.w.rows() - row)), whole.out + row,
                                              whole.out_stride};
-                simd::products({&part, 1}, x, pool);
+                extras.products({&part, 1}, x, {}, pool);
             }
         }
     }
@@ -63,8 +64,8 @@ struct matrix_use {
 
 /// The same for one matrix.
 [[nodiscard]] inline result<void> multiply(weights::lease& lease, const matrix_use& use, simd::activations& x, thread_pool& pool,
-                                           const cancel_flag* cancel) {
-    return multiply(lease, std::span<const matrix_use>(&use, 1), x, pool, cancel);
+                                           const cancel_flag* cancel, const product_extras& extras = {}) {
+    return multiply(lease, std::span<const matrix_use>(&use, 1), x, pool, cancel, extras);
 }
 
 }  // namespace colibri

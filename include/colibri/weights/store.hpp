@@ -161,6 +161,9 @@ public:
     [[nodiscard]] virtual store_statistics statistics() const noexcept { return {}; }
     [[nodiscard]] virtual holding how() const noexcept = 0;
 
+    /// Row `row` of a tensor whose bytes are all there, in any layout, to out.size() == columns() floats. Errors: bad_count.
+    [[nodiscard]] static inline result<void> decode_row_of(const tensor_ref& tensor, std::uint32_t row, std::span<float> out);
+
 protected:
     friend class lease;
     friend class sweep;
@@ -192,9 +195,6 @@ protected:
                                             std::uint32_t expert) const noexcept {
         return tensors[slot].slice(expert);
     }
-
-    /// Row `row` of a tensor whose bytes are all there, in any layout.
-    [[nodiscard]] static inline result<void> decode_row_of(const tensor_ref& tensor, std::uint32_t row, std::span<float> out);
 };
 
 /// One pass over a model's groups in the order that the store was made with: while it lives, nobody else's pass disturbs it.
