@@ -27,7 +27,9 @@ TEST_CASE("mixtures of published models") {
         header_only::write(path, model);
         auto file = gguf::file::open(path);
         REQUIRE_MESSAGE(file, (file ? std::string() : file.error().text()));
-        for (const auto& [name, expected] : model["mixtures"].items()) {
+        for (const auto& item : model["mixtures"].items()) {
+            const std::string name = item.key();
+            const auto& expected = item.value();
             CAPTURE(entry.path().filename().string());
             CAPTURE(name);
             const auto kind = quantize::find_mixture(name);

@@ -81,7 +81,9 @@ template <class T>
     layer_names names(*count, gone);
     if (names.kept() == 0) return error{errc::invalid_argument, "no layer would be left"};
     std::vector<std::pair<std::string, gguf::value>> shorter;
-    for (const auto& [name, value] : meta.entries()) {
+    for (const auto& entry : meta.entries()) {
+        const std::string& name = entry.key;
+        const gguf::value& value = entry.value;
         const bool is_per_layer = name.starts_with(concat(*architecture, ".")) && value.is_array() && value.size() == *count;
         if (!is_per_layer || gguf::fixed_bytes(value.element_type()) == 0) continue;
         std::vector<std::size_t> kept;
