@@ -7,7 +7,7 @@ INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(?:"([^"]+)"|<([^>]+)>)', re.M
 
 # An include may only point to the same rank or down.
 RANKS = {"core": 0, "io": 1, "gguf": 2, "quant": 3, "tensor": 3, "simd": 4, "weights": 5, "kv": 5, "text": 5,
-         "model": 6, "sampling": 7, "session": 8, "chat": 9, "eval": 9, "convert": 9, "serve": 10}
+         "model": 6, "sampling": 7, "session": 8, "chat": 9, "eval": 9, "convert": 9, "quantize": 9, "serve": 10}
 UMBRELLA = "colibri/colibri.hpp"
 
 

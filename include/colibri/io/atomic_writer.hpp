@@ -96,6 +96,8 @@ private:
         std::swap(permissions_, other.permissions_);
         std::swap(buffer_, other.buffer_);
         std::swap(written_, other.written_);
+        std::swap(synced_, other.synced_);
+        std::swap(unsynced_, other.unsynced_);
         std::swap(reserved_, other.reserved_);
         std::swap(sealed_, other.sealed_);
         std::swap(failure_, other.failure_);
@@ -114,8 +116,20 @@ private:
             if (put < 0 && errno == EINTR) continue;
             if (put <= 0) return fail("write", put == 0 ? ENOSPC : errno);
             bytes = bytes.subspan(static_cast<std::size_t>(put));
+            unsynced_ += static_cast<std::uint64_t>(put);
         }
+        start_sync();
         return {};
+    }
+    /// Large files go to the disk while they are made, so that commit needn't wait for all of it.
+    void start_sync() noexcept {
+#if defined(__linux__)
+        constexpr std::uint64_t step = std::uint64_t{8} << 20;
+        if (unsynced_ < step) return;
+        ::sync_file_range(handle_.get(), static_cast<::off64_t>(synced_), static_cast<::off64_t>(unsynced_), SYNC_FILE_RANGE_WRITE);
+        synced_ += unsynced_;
+        unsynced_ = 0;
+#endif
     }
     [[nodiscard]] error fail(std::string_view verb, int number) {
         auto e = number == EBADF ? error{errc::invalid_argument,
@@ -134,6 +148,8 @@ private:
     std::optional<unsigned> permissions_;
     std::vector<std::byte> buffer_;
     std::uint64_t written_ = 0;
+    std::uint64_t synced_ = 0;    ///< bytes on their way to the disk
+    std::uint64_t unsynced_ = 0;  ///< written behind them
     bool reserved_ = false;
     bool sealed_ = false;
     std::optional<error> failure_;

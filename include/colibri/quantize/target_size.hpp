@@ -1,0 +1,211 @@
+// Types chosen tensor by tensor so that a model fits a size, where they cost least.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <queue>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "colibri/core/concat.hpp"
+#include "colibri/core/error.hpp"
+#include "colibri/core/progress.hpp"
+#include "colibri/core/thread_pool.hpp"
+#include "colibri/io/file_reader.hpp"
+#include "colibri/quantize/convert_values.hpp"
+#include "colibri/quantize/piece.hpp"
+#include "colibri/quantize/plan.hpp"
+
+namespace colibri::quantize {
+
+/// A type that a tensor could have.
+struct type_option {
+    dtype type;
+    std::uint64_t bytes;  ///< of the tensor then
+    double error;         ///< squared error as a part of the squared weights, both weighted by importance
+};
+
+namespace detail {
+
+/// Types to choose from; each tensor is left with those that it can have and that nothing smaller is better than.
+inline constexpr std::array size_choices = {
+    dtype::q8_0, dtype::q6_k, dtype::q5_k, dtype::q5_1, dtype::q5_0, dtype::q4_k, dtype::q4_1, dtype::iq4_nl, dtype::q4_0, dtype::iq4_xs,
+    dtype::q3_k, dtype::iq3_s, dtype::iq3_xxs, dtype::q2_k, dtype::iq2_s, dtype::iq2_xs, dtype::iq2_xxs, dtype::iq1_m, dtype::iq1_s};
+
+/// Values of a tensor that are looked at, in whole rows spread over it (one row at least, and no more than a piece's).
+inline constexpr std::uint64_t sampled_values = 32768;
+
+/// Relative error of a type on sampled rows. `values` and `back` have room for them.
+[[nodiscard]] inline result<double> sampled_error(dtype type, std::span<const float> values, std::span<const float> importance,
+                                                  std::span<std::byte> blocks, std::span<float> back, std::uint64_t columns) {
+    double wrong = 0.0;
+    double all = 0.0;
+    for (std::size_t at = 0; at < values.size(); at += columns) {
+        const auto row = values.subspan(at, columns);
+        const auto weights = importance.empty() ? importance : importance.subspan(at, columns);
+        const auto out = blocks.first(static_cast<std::size_t>(bytes_of(type, columns)));
+        if (auto ok = quant::encode_row(type, row, weights, out); !ok) return std::move(ok).error();
+        if (auto ok = quant::decode_row(type, out, back.first(columns)); !ok) return std::move(ok).error();
+        for (std::size_t i = 0; i < columns; ++i) {
+            const double w = weights.empty() ? 1.0 : static_cast<double>(weights[i]);
+            const double off = static_cast<double>(row[i]) - static_cast<double>(back[i]);
+            wrong += w * off * off;
+            all += w * static_cast<double>(row[i]) * static_cast<double>(row[i]);
+        }
+    }
+    return all > 0.0 ? wrong / all : 0.0;
+}
+
+/// Sampled rows of a tensor as floats, and the importance of each of their values (or none).
+struct tensor_sample {
+    std::vector<float> values;
+    std::vector<float> importance;
+};
+
+[[nodiscard]] inline result<tensor_sample> sample(const planned_tensor& tensor, file_reader& source) {
+    const std::uint64_t columns = tensor.source.dims[0];
+    const std::uint64_t rows = tensor.source.rows();
+    const std::uint64_t count = std::min(rows, std::max<std::uint64_t>(1, sampled_values / columns));
+    tensor_sample out;
+    out.values.resize(static_cast<std::size_t>(count * columns));
+    std::vector<std::byte> bytes(static_cast<std::size_t>(bytes_of(tensor.source.type, columns)));
+    for (std::uint64_t i = 0; i < count; ++i) {
+        const std::uint64_t row = rows / count * i;
+        if (auto ok = source.read_at(tensor.source.offset + row * bytes.size(), bytes); !ok) return std::move(ok).error();
+        const auto values = std::span(out.values).subspan(static_cast<std::size_t>(i * columns), static_cast<std::size_t>(columns));
+        if (auto ok = quant::decode_row(tensor.source.type, bytes, values); !ok) return std::move(ok).error();
+        if (largest_bits(values) >= infinite_bits) {
+            const std::size_t at = first_not_finite(values);
+            return error{errc::bad_value, concat("element ", row * columns + at, " (row ", row, ", column ", at, ") is ",
+                                                 std::isnan(values[at]) ? "not a number (NaN)" : "infinite")};
+        }
+        if (tensor.importance.empty()) continue;
+        const bool per_slice = tensor.importance.size() > columns;
+        const auto weights = std::span(tensor.importance).subspan(per_slice ? row / tensor.source.dims[1] * columns : 0, columns);
+        out.importance.insert(out.importance.end(), weights.begin(), weights.end());
+    }
+    return out;
+}
+
+/// What a tensor can be, by rising size, on the lower convex hull of error over size: each step up buys less than the one before.
+[[nodiscard]] inline std::vector<type_option> worthwhile(std::vector<type_option> options) {
+    std::ranges::stable_sort(options, [](const type_option& a, const type_option& b) { return a.bytes != b.bytes ? a.bytes < b.bytes : a.error < b.error; });
+    std::vector<type_option> out;
+    const auto gain = [](const type_option& low, const type_option& high) {
+        return (low.error - high.error) / static_cast<double>(high.bytes - low.bytes);
+    };
+    for (const auto& option : options) {
+        if (!out.empty() && (option.bytes == out.back().bytes || option.error >= out.back().error)) continue;
+        while (out.size() > 1 && gain(out[out.size() - 2], out.back()) <= gain(out.back(), option)) out.pop_back();
+        out.push_back(option);
+    }
+    return out;
+}
+
+[[nodiscard]] inline result<std::vector<type_option>> options_of(const planned_tensor& tensor, file_reader& source) {
+    auto rows = sample(tensor, source);
+    if (!rows) return std::move(rows).error();
+    const std::uint64_t columns = tensor.source.dims[0];
+    std::vector<float> back(static_cast<std::size_t>(columns));
+    std::vector<std::byte> blocks(static_cast<std::size_t>(bytes_of(dtype::f32, columns)));
+    std::vector<type_option> options;
+    const bool can_be_noise = !tensor.importance.empty() || !wants_importance(tensor.target.name, dtype::iq1_s, mixture::copy);
+    for (const dtype type : size_choices) {
+        auto bytes = gguf::tensor_bytes(type, tensor.target.dims, tensor.target.n_dims);
+        if (!bytes || !quant::is_encodable(type)) continue;
+        if (wants_importance(tensor.target.name, type, mixture::copy) && tensor.importance.empty()) continue;
+        if (quant::needs_importance(type) && (tensor.importance.empty() || !can_be_noise)) continue;
+        auto wrong = sampled_error(type, rows->values, rows->importance, blocks, back, columns);
+        if (!wrong) return std::move(wrong).error();
+        options.push_back({type, *bytes, *wrong});
+    }
+    if (options.empty()) {  // rows that no block fits
+        auto bytes = gguf::tensor_bytes(dtype::f16, tensor.target.dims, tensor.target.n_dims);
+        if (!bytes) return std::move(bytes).error();
+        options.push_back({dtype::f16, *bytes, 0.0});
+    }
+    return worthwhile(std::move(options));
+}
+
+}  // namespace detail
+
+/// Chooses types for the tensors of a plan that mixtures may choose for, so that all tensors together take at most `budget` bytes (padding
+/// not counted): everything begins as small as it can be, and then the step up that takes away most of a tensor's relative error for its
+/// bytes is taken, as long as one fits. Errors are measured on sampled rows, weighted by importance where there is some.
+/// Errors: invalid_argument (nothing fits; says what is the least), bad_value (NaN), canceled, those of reading.
+[[nodiscard]] inline result<void> fit_to_size(plan& work, std::uint64_t budget, std::span<const std::unique_ptr<file_reader>> sources,
+                                              thread_pool& pool, const progress_fn& watch) {
+    std::vector<std::size_t> free;
+    std::uint64_t fixed = 0;
+    for (std::size_t i = 0; i < work.tensors.size(); ++i) {
+        if (work.tensors[i].can_change) free.push_back(i);
+        else fixed += work.tensors[i].target.bytes;
+    }
+    std::vector<std::vector<type_option>> options(free.size());
+    std::optional<std::pair<std::size_t, error>> failure;
+    std::mutex mutex;
+    std::size_t done = 0;
+    pool.for_chunks(free.size(), 1, [&](std::size_t begin, std::size_t end, unsigned) {
+        for (std::size_t i = begin; i < end; ++i) {
+            {
+                const std::lock_guard lock(mutex);
+                if (failure && failure->first < i) return;
+            }
+            const auto& tensor = work.tensors[free[i]];
+            auto found = detail::options_of(tensor, *sources[tensor.source.part]);
+            const std::lock_guard lock(mutex);
+            if (!found) {
+                if (!failure || i < failure->first) failure.emplace(i, std::move(found).error().within(concat("tensor ", quoted(tensor.source.name))));
+            } else {
+                options[i] = std::move(*found);
+            }
+            ++done;
+            if (watch && !watch({done, free.size()})) failure.emplace(0, error{errc::canceled, "stopped on request"});
+        }
+    });
+    if (failure) return std::move(failure->second);
+    std::uint64_t bytes = fixed;
+    for (const auto& list : options) bytes += list.front().bytes;
+    if (bytes > budget) {
+        return error{errc::invalid_argument, concat("the tensors take at least ", bytes, " bytes, more than the ", budget,
+                                                    " that the wanted size leaves for them")};
+    }
+    struct step {
+        double gain;
+        std::size_t tensor;
+        std::size_t option;  ///< that it leads to
+        bool operator<(const step& other) const noexcept { return gain != other.gain ? gain < other.gain : tensor > other.tensor; }
+    };
+    std::priority_queue<step> steps;
+    const auto offer = [&](std::size_t tensor, std::size_t option) {
+        const auto& list = options[tensor];
+        if (option >= list.size()) return;
+        steps.push({(list[option - 1].error - list[option].error) / static_cast<double>(list[option].bytes - list[option - 1].bytes), tensor, option});
+    };
+    std::vector<std::size_t> chosen(free.size(), 0);
+    for (std::size_t i = 0; i < free.size(); ++i) offer(i, 1);
+    while (!steps.empty()) {
+        const step best = steps.top();
+        steps.pop();
+        const auto& list = options[best.tensor];
+        const std::uint64_t more = list[best.option].bytes - list[best.option - 1].bytes;
+        if (more > budget - bytes) continue;
+        bytes += more;
+        chosen[best.tensor] = best.option;
+        offer(best.tensor, best.option + 1);
+    }
+    for (std::size_t i = 0; i < free.size(); ++i) {
+        auto& tensor = work.tensors[free[i]];
+        if (auto ok = set_type(tensor, options[i][chosen[i]].type, mixture::copy); !ok) return ok;
+        tensor.is_fallback = false;
+    }
+    return {};
+}
+
+}  // namespace colibri::quantize
