@@ -52,14 +52,17 @@
 #define COLIBRI_KERNEL COLIBRI_ENTRY
 #define COLIBRI_UNROLL
 #define COLIBRI_UNROLL_TWICE
+#define COLIBRI_ROLLED
 #else
 #define COLIBRI_KERNEL COLIBRI_ENTRY __attribute__((always_inline))
 #if defined(__clang__)
 #define COLIBRI_UNROLL _Pragma("clang loop unroll(full)")
 #define COLIBRI_UNROLL_TWICE _Pragma("clang loop unroll_count(2)")
+#define COLIBRI_ROLLED _Pragma("clang loop unroll(disable)")
 #else
 #define COLIBRI_UNROLL _Pragma("GCC unroll 16")
 #define COLIBRI_UNROLL_TWICE _Pragma("GCC unroll 2")
+#define COLIBRI_ROLLED _Pragma("GCC unroll 1")
 #endif
 #endif
 #undef COLIBRI_SANITIZED
@@ -1543,20 +1546,20 @@ COLIBRI_ENTRY void Weigh(const float* x, std::size_t n, float best, std::uint64_
 // Products of quantised weights and 8-bit activations in plain C++: the baseline. Part of kernels-inl.hpp.
 
 /// Adds group g of 32 weights, in the order of docs/numerics.md ("Products").
-template <class Format>
-COLIBRI_ENTRY float AddGroup(float acc, const Format* row, const quant::activation_plane& y, std::size_t g) {
+template <class Format, class Block>
+COLIBRI_ENTRY float AddGroup(float acc, const Block* row, const quant::activation_plane& y, std::size_t g) {
     constexpr std::size_t run = quant::scale_run<Format>;
-    const Format& block = row[g * 32 / Format::block_size];
+    const Block& block = row[g * 32 / Format::block_size];
     const std::size_t within = g * 32 % Format::block_size;
     std::int8_t w[32];
     for (std::size_t i = 0; i < 32; ++i) w[i] = static_cast<std::int8_t>(block.code(within + i));
     for (std::size_t j = 0; j < 32 / run; ++j) {
         std::int32_t sum = 0;
         for (std::size_t i = j * run; i < (j + 1) * run; ++i) sum += w[i] * y.codes[g * 32 + i];
-        acc = Fma(static_cast<float>(sum), Rounded(quant::run_scale(block, within / run + j) * y.scales[g]), acc);
+        acc = Fma(static_cast<float>(sum), Rounded(run_scale(block, within / run + j) * y.scales[g]), acc);
         if constexpr (quant::has_minimums<Format>) {
             const float weighted = run == 32 ? y.weighted[g] : y.scales[g] * static_cast<float>(y.sums[2 * g + j]);
-            acc = Fma(quant::run_minimum(block, within / run + j), weighted, acc);
+            acc = Fma(run_minimum(block, within / run + j), weighted, acc);
         }
     }
     return acc;
@@ -1571,19 +1574,20 @@ COLIBRI_ENTRY float PlainDot(const product_arguments& a, std::size_t r, std::siz
     float acc = 0.0f;
     for (std::size_t first = 0; first * 32 < a.k; first += 8) {
         const std::size_t n = a.k / 32 - first < 8 ? a.k / 32 - first : 8;
-        Format unpacked[per_chunk];
-        const Format* blocks = reinterpret_cast<const Format*>(start) + first / 8 * per_chunk;
+        using Block = std::conditional_t<kPanels, quant::detail::panel_block<Format>, Format>;
+        Block unpacked[per_chunk];
+        const Block* blocks = reinterpret_cast<const Block*>(start) + first / 8 * per_chunk;
         if constexpr (kPanels) {
-            for (std::size_t b = 0; b * Format::block_size < n * 32; ++b) quant::detail::unpack_block(start, b, n, r % 16, unpacked[b]);
+            for (std::size_t b = 0; b * Format::block_size < n * 32; ++b) quant::detail::unpack_block<Format>(start, b, n, r % 16, unpacked[b]);
             blocks = unpacked;
             start += quant::panel_layout<Format>::chunk_bytes(n);
         }
         const auto at = [first](const quant::activation_plane& p) {
             return quant::activation_plane{p.codes + first * 32, p.scales + first, p.weighted + first, p.sums + first * 2};
         };
-        for (std::size_t g = 0; g < n; ++g) acc = AddGroup(acc, blocks, at(y.plane), g);
+        for (std::size_t g = 0; g < n; ++g) acc = AddGroup<Format>(acc, blocks, at(y.plane), g);
         for (unsigned flagged = y.flags[first / 8]; flagged != 0; flagged &= flagged - 1) {
-            acc = AddGroup(acc, blocks, at(y.residual), static_cast<std::size_t>(__builtin_ctz(flagged)));
+            acc = AddGroup<Format>(acc, blocks, at(y.residual), static_cast<std::size_t>(__builtin_ctz(flagged)));
         }
     }
     return acc;
@@ -1668,6 +1672,14 @@ COLIBRI_KERNEL Bytes32 Or(Bytes32 a, Bytes32 b) {
 }
 COLIBRI_KERNEL Bytes32 Xor(Bytes32 a, Bytes32 b) {
     COLIBRI_EACH_HALF a.v[i] = hn::Xor(a.v[i], b.v[i]);
+    return a;
+}
+COLIBRI_KERNEL Bytes32 AddBytes(Bytes32 a, Bytes32 b) {
+    COLIBRI_EACH_HALF a.v[i] = hn::Add(a.v[i], b.v[i]);
+    return a;
+}
+COLIBRI_KERNEL Bytes32 SubBytes(Bytes32 a, Bytes32 b) {
+    COLIBRI_EACH_HALF a.v[i] = hn::Sub(a.v[i], b.v[i]);
     return a;
 }
 /// Every byte shifted, what comes from its neighbour not removed.
@@ -1881,13 +1893,14 @@ COLIBRI_KERNEL Floats4 Fma4(Floats4 a, Floats4 b, Floats4 c) {
 // How each block format's codes, scales and minimums get into vectors. Part of kernels-inl.hpp.
 //
 // Codes<Format> has
-//   super            whether blocks are super-blocks of 256 (else of 32)
+//   super            whether blocks are super-blocks of 256 (else shorter)
 //   max_code         largest unsigned code; 255: codes are signed 8-bit numbers
 //   zero             what the unsigned codes are too large by
 //   minimums         whether there are minimums
 //   Get<sub>(block)  codes 32*sub .. 32*sub+31 as bytes: unsigned; or, with max_code 255 on targets whose dot takes them, signed
-// blocks of 32:  Scale4(rows, b), Minimum4(rows, b): of block b of four rows
-// super-blocks:  Scales(block), Minimums(block): sixteen signed factors, one for 16 weights each
+//   GetGroup(block, g)  the same, for blocks of 64 and 128
+// shorter blocks:  Scale4(rows, b), Minimum4(rows, b): of the b-th 32 weights of four rows (NVFP4: of the b-th 16)
+// super-blocks:  Scale4, Minimum4: what all of a block's factors are multiplied with; Scales(block), Minimums(block): sixteen signed factors, one for 16 weights each
 
 template <class Format>
 struct Codes;
@@ -1919,7 +1932,7 @@ COLIBRI_KERNEL Bytes32 Nibbles16(const std::uint8_t* p) {
 #endif
 }
 
-/// 16 where bit i of the 32 bits at p is set.
+/// For bit i of 32: which byte has it, and where.
 struct FifthBitTables {
     alignas(32) std::uint8_t byte[32];
     alignas(32) std::uint8_t bit[32];
@@ -1933,7 +1946,9 @@ constexpr FifthBitTables MakeFifthBitTables() {
     return t;
 }
 inline constexpr FifthBitTables kFifthBit = MakeFifthBitTables();
-COLIBRI_KERNEL Bytes32 FifthBits(const std::uint8_t* p) {
+/// kValue where bit i of the 32 bits at p is set, else 0.
+template <std::uint8_t kValue>
+COLIBRI_KERNEL Bytes32 BitBytes(const std::uint8_t* p) {
     std::uint32_t bits;
     __builtin_memcpy(&bits, p, 4);
     const hn::Repartition<std::uint32_t, HalfTag> d32;
@@ -1943,9 +1958,22 @@ COLIBRI_KERNEL Bytes32 FifthBits(const std::uint8_t* p) {
     COLIBRI_UNROLL for (std::size_t i = 0; i < kHalfParts; ++i) {
         const auto spread = hn::TableLookupBytes(hn::BitCast(HalfTag(), hn::Set(d32, bits)), byte.v[i]);
         const auto set = hn::Eq(hn::And(spread, bit.v[i]), bit.v[i]);
-        r.v[i] = hn::And(hn::VecFromMask(HalfTag(), set), hn::Set(HalfTag(), std::uint8_t{16}));
+        r.v[i] = hn::VecFromMask(HalfTag(), set);
+        if constexpr (kValue != 255) r.v[i] = hn::And(r.v[i], hn::Set(HalfTag(), kValue));
     }
     return r;
+}
+COLIBRI_KERNEL Bytes32 FifthBits(const std::uint8_t* p) { return BitBytes<16>(p); }
+
+/// The bits of a block's scale.
+template <class Format>
+COLIBRI_KERNEL std::uint16_t HalfOf(const Format& b) {
+    return b.d;
+}
+/// IQ1_M's lie in the top bits of four numbers.
+COLIBRI_KERNEL std::uint16_t HalfOf(const quant::iq1_m& b) {
+    return static_cast<std::uint16_t>(b.scales[0] >> 12 | (b.scales[1] >> 8 & 0xf0) | (b.scales[2] >> 4 & 0xf00) |
+                                      (b.scales[3] & 0xf000));
 }
 
 /// The half floats `field` of block b of four rows.
@@ -1958,7 +1986,15 @@ COLIBRI_KERNEL Floats4 Halves4(const Format* const (&rows)[4], std::size_t b, st
 
 template <class Format>
 struct ScaleInD {
-    COLIBRI_KERNEL static Floats4 Scale4(const Format* const (&rows)[4], std::size_t b) { return Halves4(rows, b, &Format::d); }
+    COLIBRI_KERNEL static Floats4 Scale4(const Format* const (&rows)[4], std::size_t b) {
+        if constexpr (Format::block_size != 256) b /= Format::block_size / 32;
+        const auto d = HalvesToFloats(HalfOf(rows[0][b]) | static_cast<std::uint64_t>(HalfOf(rows[1][b])) << 16 |
+                                      static_cast<std::uint64_t>(HalfOf(rows[2][b])) << 32 |
+                                      static_cast<std::uint64_t>(HalfOf(rows[3][b])) << 48);
+        constexpr float unit = quant::scale_unit<Format>;
+        if constexpr (unit == 1.0f) return d;
+        else return MulRounded(d, hn::Set(Floats4Tag(), unit));  // a power of two
+    }
     COLIBRI_KERNEL static Floats4 Minimum4(const Format* const (&)[4], std::size_t) { return hn::Zero(Floats4Tag()); }
 };
 template <class Format>
@@ -2082,6 +2118,21 @@ COLIBRI_KERNEL Factors16 Twice8(std::uint64_t bytes) {
     return out;
 }
 
+/// Two times 16 or four times eight bytes, the first in the lowest bits.
+COLIBRI_KERNEL Bytes32 Two16(Factors16 low, Factors16 high) {
+    Bytes32 r;
+#if HWY_MAX_BYTES >= 32
+    r.v[0] = hn::Combine(HalfTag(), high, low);
+#else
+    r.v[0] = low;
+    r.v[1] = high;
+#endif
+    return r;
+}
+COLIBRI_KERNEL Bytes32 Four8(std::uint64_t a, std::uint64_t b, std::uint64_t c, std::uint64_t e) {
+    return Two16(Pack16(a, b), Pack16(c, e));
+}
+
 /// The scales and minimums of Q4_K and Q5_K (see quant::packed_scales), four bytes at a time.
 COLIBRI_KERNEL Factors16 PackedScales(const quant::packed_scales& p) {
     const std::uint32_t first = LoadBytes4(p.bytes);
@@ -2203,6 +2254,342 @@ struct Codes<quant::iq4_xs> : ScaleInD<quant::iq4_xs> {
     }
     COLIBRI_KERNEL static Factors16 Minimums(const quant::iq4_xs&) { return hn::Zero(Tag16()); }
 };
+// Codes of the formats with ternary weights, with blocks of 64 and 128, and of those whose weights are points of a grid. Part of
+// kernels-inl.hpp; see codes-inl.hpp.
+
+// ---- blocks of 64 and 128: GetGroup(block, g) for codes 32g and on
+
+template <>
+struct Codes<quant::q1_0> : ScaleInD<quant::q1_0> {
+    static constexpr bool super = false, minimums = false;
+    static constexpr int max_code = 2, zero = 1;
+    COLIBRI_KERNEL static Bytes32 GetGroup(const quant::q1_0& b, std::size_t g) { return BitBytes<2>(b.qs + g * 4); }
+};
+
+/// For codes of two bits each, four in a byte: which byte of eight has code i, which bits of it, and what they mean there.
+struct PairTables {
+    alignas(32) std::uint8_t byte[32];
+    alignas(32) std::uint8_t low[32];   ///< of the byte's low half
+    alignas(32) std::uint8_t high[32];  ///< of its high half
+    alignas(16) std::uint8_t value[16] = {0, 1, 2, 3, 1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0};
+};
+constexpr PairTables MakePairTables() {
+    PairTables t{};
+    for (std::size_t i = 0; i < 32; ++i) {
+        t.byte[i] = static_cast<std::uint8_t>(i / 4);
+        const auto bits = static_cast<std::uint8_t>(i % 2 == 0 ? 3 : 12);
+        (i % 4 < 2 ? t.low : t.high)[i] = bits;
+    }
+    return t;
+}
+inline constexpr PairTables kPairs = MakePairTables();
+
+template <>
+struct Codes<quant::q2_0> : ScaleInD<quant::q2_0> {
+    static constexpr bool super = false, minimums = false;
+    static constexpr int max_code = 3, zero = 1;
+    COLIBRI_KERNEL static Bytes32 GetGroup(const quant::q2_0& b, std::size_t g) {
+        const auto eight = Pack16(LoadBytes8(b.qs + g * 8), 0);
+        alignas(16) std::uint8_t bytes[16];
+        hn::Store(eight, Tag16(), bytes);
+        const Bytes32 spread = LookUp(bytes, Load32(kPairs.byte));
+        const Bytes32 bits = Or(And(spread, Load32(kPairs.low)), And(ShiftRightRaw<4>(spread), Load32(kPairs.high)));
+        return LookUp(kPairs.value, bits);
+    }
+};
+
+/// 1/128 of half of a scale of NVFP4 (half as the codes are doubled, see quant::nvfp4) as a half float:
+/// conversions of half floats are as fast for subnormal ones.
+COLIBRI_KERNEL std::uint64_t HalfOfE4m3(std::uint8_t scale) { return scale == 0x7f ? 0u : (scale & 0x7fu) << 7; }
+inline constexpr float kE4m3Unit = 128.0f;
+
+template <>
+struct Codes<quant::nvfp4> {
+    static constexpr bool super = false, minimums = false;
+    static constexpr int max_code = 24, zero = 12;
+    static constexpr const std::uint8_t (&values)[16] = Codes<quant::mxfp4>::values;
+    COLIBRI_KERNEL static Bytes32 GetGroup(const quant::nvfp4& b, std::size_t g) {
+        constexpr std::uint64_t nibbles = 0x0f0f0f0f0f0f0f0fu;
+        const std::uint64_t first = LoadBytes8(b.qs + g * 16);
+        const std::uint64_t second = LoadBytes8(b.qs + g * 16 + 8);
+        return LookUp(values, Four8(first & nibbles, first >> 4 & nibbles, second & nibbles, second >> 4 & nibbles));
+    }
+    /// Of run j (16 weights) of four rows.
+    COLIBRI_KERNEL static Floats4 Scale4(const quant::nvfp4* const (&rows)[4], std::size_t j) {
+        const std::size_t b = j / 4;
+        const std::size_t i = j % 4;
+        const auto d = HalvesToFloats(HalfOfE4m3(rows[0][b].d[i]) | HalfOfE4m3(rows[1][b].d[i]) << 16 |
+                                      HalfOfE4m3(rows[2][b].d[i]) << 32 | HalfOfE4m3(rows[3][b].d[i]) << 48);
+        return MulRounded(d, hn::Set(Floats4Tag(), kE4m3Unit));
+    }
+    COLIBRI_KERNEL static Floats4 Minimum4(const quant::nvfp4* const (&)[4], std::size_t) { return hn::Zero(Floats4Tag()); }
+};
+
+// ---- ternary super-blocks: one scale for all runs
+
+template <class Format>
+struct OneScale : ScaleInD<Format> {
+    static constexpr bool super = true, minimums = false;
+    COLIBRI_KERNEL static Factors16 Scales(const Format&) { return hn::Set(Tag16(), std::uint8_t{1}); }
+    COLIBRI_KERNEL static Factors16 Minimums(const Format&) { return hn::Zero(Tag16()); }
+};
+
+template <>
+struct Codes<quant::tq2_0> : OneScale<quant::tq2_0> {
+    static constexpr int max_code = 3, zero = 1;
+    template <std::size_t kSub>
+    COLIBRI_KERNEL static Bytes32 Get(const quant::tq2_0& b) {
+        return And(ShiftRightRaw<kSub % 4 * 2>(Load32(b.qs + kSub / 4 * 32)), Set32(3));
+    }
+};
+
+template <>
+struct Codes<quant::tq1_0> : OneScale<quant::tq1_0> {
+    static constexpr int max_code = 2, zero = 1;
+    template <std::size_t kSub>
+    COLIBRI_KERNEL static Bytes32 Get(const quant::tq1_0& b) {
+        if constexpr (kSub < 5) return Digit(Times<kSub>(Load32(b.qs)));
+        else if constexpr (kSub == 5) return Digit(Halves(Times<0>(Part(b)), Times<1>(Part(b))));
+        else if constexpr (kSub == 6) return Digit(Halves(Times<2>(Part(b)), Times<3>(Part(b))));
+        else return Digit(Halves(Times<4>(Part(b)), Last(b)));
+    }
+
+private:
+    COLIBRI_KERNEL static Bytes32 Part(const quant::tq1_0& b) { return LoadTwice16(b.qs + 32); }
+    /// The last 16: four bytes times 1, 3, 9 and 27, twice.
+    COLIBRI_KERNEL static Bytes32 Last(const quant::tq1_0& b) {
+        const std::uint32_t x = LoadBytes4(b.qh);
+        const auto times = [](std::uint32_t v, std::uint32_t n) HWY_ATTR {
+            return (((v & 0x00ff00ffu) * n) & 0x00ff00ffu) | ((((v >> 8) & 0x00ff00ffu) * n) & 0x00ff00ffu) << 8;
+        };
+        const std::uint64_t low = x | static_cast<std::uint64_t>(times(x, 3)) << 32;
+        const std::uint64_t high = times(x, 9) | static_cast<std::uint64_t>(times(x, 27)) << 32;
+        return Four8(low, high, low, high);
+    }
+    /// The first 16 of a, then the last 16 of b.
+    COLIBRI_KERNEL static Bytes32 Halves(Bytes32 a, Bytes32 b) {
+        Bytes32 r;
+#if HWY_MAX_BYTES >= 32
+        r.v[0] = hn::ConcatUpperLower(HalfTag(), b.v[0], a.v[0]);
+#else
+        r.v[0] = a.v[0];
+        r.v[1] = b.v[1];
+#endif
+        return r;
+    }
+    /// Every byte times 3^kPower, modulo 256.
+    template <std::size_t kPower>
+    COLIBRI_KERNEL static Bytes32 Times(Bytes32 a) {
+        if constexpr (kPower == 0) {
+            return a;
+        } else {
+            a = Times<kPower - 1>(a);
+            return AddBytes(AddBytes(a, a), a);
+        }
+    }
+    /// The whole part of 3/256 times each byte: how many of 86 and 171 it reaches.
+    COLIBRI_KERNEL static Bytes32 Digit(Bytes32 a) {
+        COLIBRI_UNROLL for (std::size_t i = 0; i < kHalfParts; ++i) {
+            const auto one = hn::Set(HalfTag(), std::uint8_t{1});
+            const auto first = hn::Min(hn::SaturatedSub(a.v[i], hn::Set(HalfTag(), std::uint8_t{85})), one);
+            const auto second = hn::Min(hn::SaturatedSub(a.v[i], hn::Set(HalfTag(), std::uint8_t{170})), one);
+            a.v[i] = hn::Add(first, second);
+        }
+        return a;
+    }
+};
+
+// ---- grids
+
+using quant::even_sign_masks;
+
+/// A table of quant/ without a call of std::array's functions.
+template <class Table>
+COLIBRI_KERNEL const typename Table::value_type* TableOf(const Table& table) {
+    return reinterpret_cast<const typename Table::value_type*>(&table);
+}
+
+/// `magnitude` with minus where `negative` is 0xff (else 0), and the zero point added.
+COLIBRI_KERNEL Bytes32 WithSigns(Bytes32 magnitude, Bytes32 negative, std::uint8_t zero) {
+    return AddBytes(Xor(magnitude, negative), SubBytes(Set32(zero), negative));
+}
+/// The masks of 32 sign bits.
+COLIBRI_KERNEL Bytes32 SignMasks(const std::uint8_t* bits) { return BitBytes<255>(bits); }
+/// Entries of a table of eight bytes each, or of four: straight from memory to vectors.
+COLIBRI_KERNEL Factors16 Entries(const std::uint64_t* a, const std::uint64_t* b) {
+    const hn::CappedTag<std::uint64_t, 1> one;
+    const hn::CappedTag<std::uint64_t, 2> two;
+    return hn::BitCast(Tag16(), hn::Combine(two, hn::LoadU(one, b), hn::LoadU(one, a)));
+}
+COLIBRI_KERNEL Factors16 Entries(const std::uint32_t* a, const std::uint32_t* b, const std::uint32_t* c, const std::uint32_t* e) {
+    const hn::CappedTag<std::uint32_t, 1> one;
+    const hn::CappedTag<std::uint32_t, 2> two;
+    const hn::CappedTag<std::uint32_t, 4> four;
+    const auto low = hn::Combine(two, hn::LoadU(one, b), hn::LoadU(one, a));
+    const auto high = hn::Combine(two, hn::LoadU(one, e), hn::LoadU(one, c));
+    return hn::BitCast(Tag16(), hn::Combine(four, high, low));
+}
+/// The masks of four times seven sign bits, the eighth making the number of signs even.
+COLIBRI_KERNEL Bytes32 EvenSignMasks(std::uint32_t bits) {
+    const auto* mask = TableOf(even_sign_masks);
+    return Two16(Entries(mask + (bits & 127), mask + (bits >> 7 & 127)),
+                 Entries(mask + (bits >> 14 & 127), mask + (bits >> 21 & 127)));
+}
+
+/// Low half bytes, then high half bytes, interleaved, each as 2s+1.
+COLIBRI_KERNEL Factors16 OddScales(std::uint64_t halves) {
+    constexpr std::uint64_t nibbles = 0x0f0f0f0f0f0f0f0fu;
+    const auto low = Pack16(halves & nibbles, 0);
+    const auto high = Pack16(halves >> 4 & nibbles, 0);
+    const auto s = hn::InterleaveLower(Tag16(), low, high);
+    return hn::Add(hn::Add(s, s), hn::Set(Tag16(), std::uint8_t{1}));
+}
+
+/// 2s+1 from the upper halves of eight bytes kApart apart, each twice.
+template <std::size_t kApart>
+COLIBRI_KERNEL Factors16 TopScales(const std::uint8_t* p) {
+    std::uint64_t scales = 0;
+    COLIBRI_UNROLL for (std::size_t j = 0; j < 8; ++j) scales |= static_cast<std::uint64_t>(p[j * kApart] >> 4) << (8 * j);
+    return Twice8(scales << 1 | 0x0101010101010101u);
+}
+
+template <class Format>
+struct GridCodes : ScaleInD<Format> {
+    static constexpr bool super = true, minimums = false;
+    COLIBRI_KERNEL static Factors16 Minimums(const Format&) { return hn::Zero(Tag16()); }
+};
+
+template <>
+struct Codes<quant::iq2_xxs> : GridCodes<quant::iq2_xxs> {
+    static constexpr int max_code = 86, zero = 43;
+    template <std::size_t kSub>
+    COLIBRI_KERNEL static Bytes32 Get(const quant::iq2_xxs& b) {
+        const std::uint8_t* p = b.qs + kSub * 8;
+        const auto* grid = TableOf(quant::iq2_xxs_grid);
+        return WithSigns(Two16(Entries(grid + p[0], grid + p[1]),
+                               Entries(grid + p[2], grid + p[3])), EvenSignMasks(LoadBytes4(p + 4)), zero);
+    }
+    COLIBRI_KERNEL static Factors16 Scales(const quant::iq2_xxs& b) { return TopScales<8>(b.qs + 7); }
+};
+
+template <>
+struct Codes<quant::iq2_xs> : GridCodes<quant::iq2_xs> {
+    static constexpr int max_code = 86, zero = 43;
+    template <std::size_t kSub>
+    COLIBRI_KERNEL static Bytes32 Get(const quant::iq2_xs& b) {
+        const std::uint16_t* p = b.qs + kSub * 4;
+        const auto* grid = TableOf(quant::iq2_xs_grid);
+        const auto* mask = TableOf(even_sign_masks);
+        return WithSigns(Two16(Entries(grid + (p[0] & 511), grid + (p[1] & 511)),
+                               Entries(grid + (p[2] & 511), grid + (p[3] & 511))),
+                         Two16(Entries(mask + (p[0] >> 9), mask + (p[1] >> 9)),
+                               Entries(mask + (p[2] >> 9), mask + (p[3] >> 9))), zero);
+    }
+    COLIBRI_KERNEL static Factors16 Scales(const quant::iq2_xs& b) { return OddScales(LoadBytes8(b.scales)); }
+};
+
+template <>
+struct Codes<quant::iq2_s> : GridCodes<quant::iq2_s> {
+    static constexpr int max_code = 86, zero = 43;
+    template <std::size_t kSub>
+    COLIBRI_KERNEL static Bytes32 Get(const quant::iq2_s& b) {
+        const std::uint8_t* p = b.qs + kSub * 4;
+        const std::uint32_t high = b.qh[kSub];
+        const auto* grid = TableOf(quant::iq2_s_grid);
+        return WithSigns(Two16(Entries(grid + (p[0] | (high << 8 & 0x300)), grid + (p[1] | (high << 6 & 0x300))),
+                               Entries(grid + (p[2] | (high << 4 & 0x300)), grid + (p[3] | (high << 2 & 0x300)))),
+                         SignMasks(b.sign_bits + kSub * 4), zero);
+    }
+    COLIBRI_KERNEL static Factors16 Scales(const quant::iq2_s& b) { return OddScales(LoadBytes8(b.scales)); }
+};
+
+template <>
+struct Codes<quant::iq3_xxs> : GridCodes<quant::iq3_xxs> {
+    static constexpr int max_code = 124, zero = 62;
+    template <std::size_t kSub>
+    COLIBRI_KERNEL static Bytes32 Get(const quant::iq3_xxs& b) {
+        const std::uint8_t* p = b.points + kSub * 8;
+        const auto* grid = TableOf(quant::iq3_xxs_grid);
+        return WithSigns(Two16(Entries(grid + p[0], grid + p[1], grid + p[2], grid + p[3]),
+                               Entries(grid + p[4], grid + p[5], grid + p[6], grid + p[7])),
+                         EvenSignMasks(LoadBytes4(b.signs_scales + kSub * 4)), zero);
+    }
+    COLIBRI_KERNEL static Factors16 Scales(const quant::iq3_xxs& b) { return TopScales<4>(b.signs_scales + 3); }
+};
+
+template <>
+struct Codes<quant::iq3_s> : GridCodes<quant::iq3_s> {
+    static constexpr int max_code = 30, zero = 15;
+    template <std::size_t kSub>
+    COLIBRI_KERNEL static Bytes32 Get(const quant::iq3_s& b) {
+        const std::uint8_t* p = b.qs + kSub * 8;
+        const std::uint32_t high = b.qh[kSub];
+        const auto* grid = TableOf(quant::iq3_s_grid);
+        return WithSigns(Two16(Entries(grid + (p[0] | (high << 8 & 256)), grid + (p[1] | (high << 7 & 256)),
+                                       grid + (p[2] | (high << 6 & 256)), grid + (p[3] | (high << 5 & 256))),
+                               Entries(grid + (p[4] | (high << 4 & 256)), grid + (p[5] | (high << 3 & 256)),
+                                       grid + (p[6] | (high << 2 & 256)), grid + (p[7] | (high << 1 & 256)))),
+                         SignMasks(b.sign_bits + kSub * 4), zero);
+    }
+    COLIBRI_KERNEL static Factors16 Scales(const quant::iq3_s& b) {
+        const auto s = OddScales(LoadBytes4(b.scales));
+        return hn::InterleaveLower(Tag16(), s, s);
+    }
+};
+
+/// Four points of IQ1's grid times 8, with a zero point of 9: `added` is 9 and what each eight are moved by.
+COLIBRI_KERNEL Bytes32 TimesEight(Bytes32 t, Bytes32 added) {
+    t = AddBytes(t, t);
+    t = AddBytes(t, t);
+    return AddBytes(AddBytes(t, t), added);
+}
+
+template <>
+struct Codes<quant::iq1_s> : GridCodes<quant::iq1_s> {
+    static constexpr int max_code = 18, zero = 9;
+    template <std::size_t kSub>
+    COLIBRI_KERNEL static Bytes32 Get(const quant::iq1_s& b) {
+        const std::uint8_t* p = b.qs + kSub * 4;
+        const std::uint32_t high = b.qh[kSub];
+        const auto* grid = TableOf(quant::iq1_grid);
+        return TimesEight(Two16(Entries(grid + (p[0] | (high << 8 & 0x700)), grid + (p[1] | (high << 5 & 0x700))),
+                               Entries(grid + (p[2] | (high << 2 & 0x700)), grid + (p[3] | (high >> 1 & 0x700)))),
+                          Set32(static_cast<std::uint8_t>(zero + 1 - (high >> 14 & 2))));
+    }
+    COLIBRI_KERNEL static Factors16 Scales(const quant::iq1_s& b) {
+        const hn::Repartition<std::uint16_t, Tag16> d16;
+        const auto s = hn::And(hn::ShiftRight<12>(hn::LoadU(d16, b.qh)), hn::Set(d16, 7));
+        const auto odd = hn::Add(hn::Add(s, s), hn::Set(d16, 1));
+        return hn::BitCast(Tag16(), hn::Or(odd, hn::ShiftLeft<8>(odd)));
+    }
+};
+
+template <>
+struct Codes<quant::iq1_m> : GridCodes<quant::iq1_m> {
+    static constexpr int max_code = 18, zero = 9;
+    template <std::size_t kSub>
+    COLIBRI_KERNEL static Bytes32 Get(const quant::iq1_m& b) {
+        const std::uint8_t* p = b.qs + kSub * 4;
+        const std::uint32_t h = b.qh[2 * kSub];
+        const std::uint32_t i = b.qh[2 * kSub + 1];
+        const auto* grid = TableOf(quant::iq1_grid);
+        alignas(16) static constexpr std::uint64_t added[2] = {0x0a0a0a0a0a0a0a0au, 0x0808080808080808u};
+        return TimesEight(Two16(Entries(grid + (p[0] | (h << 8 & 0x700)), grid + (p[1] | (h << 4 & 0x700))),
+                               Entries(grid + (p[2] | (i << 8 & 0x700)), grid + (p[3] | (i << 4 & 0x700)))),
+                          Two16(Entries(added + (h >> 3 & 1), added + (h >> 7)), Entries(added + (i >> 3 & 1), added + (i >> 7))));
+    }
+    COLIBRI_KERNEL static Factors16 Scales(const quant::iq1_m& b) {
+        std::uint64_t s[2];
+        COLIBRI_UNROLL for (std::size_t i = 0; i < 2; ++i) {
+            // Twice four times three bits, to a byte each.
+            std::uint64_t x = (b.scales[2 * i] & 0xfffu) | static_cast<std::uint64_t>(b.scales[2 * i + 1] & 0xfffu) << 32;
+            x = (x & 0x0000003f0000003fu) | (x & 0x00000fc000000fc0u) << 10;
+            x = (x & 0x0007000700070007u) | (x & 0x0038003800380038u) << 5;
+            s[i] = x << 1 | 0x0101010101010101u;
+        }
+        return Pack16(s[0], s[1]);
+    }
+};
 // One column: rows in the file's layout, four at a time. Part of kernels-inl.hpp.
 
 // Sums of four rows don't fit the registers of 128 bits anyway.
@@ -2243,22 +2630,40 @@ COLIBRI_KERNEL Floats4 AddRun(Floats4 acc, Words4 sum, Floats4 scale, Floats4 mi
     return acc;
 }
 
+/// Adds group b of 32, whose sums of the first and second 16 are given.
 template <class Format>
-COLIBRI_KERNEL Floats4 AddBlock(Floats4 acc, Words4 sum, const Format* const (&rows)[4], std::size_t b, const activation_plane& y) {
-    return AddRun<Format>(acc, sum, Codes<Format>::Scale4(rows, b), Codes<Format>::Minimum4(rows, b),
-                          y.sums[2 * b] + y.sums[2 * b + 1], y.scales[b], y.weighted[b]);
+COLIBRI_KERNEL Floats4 AddBlock(Floats4 acc, Words4 first, Words4 second, const Format* const (&rows)[4], std::size_t b,
+                                const activation_plane& y) {
+    using C = Codes<Format>;
+    if constexpr (quant::scale_run<Format> == 16) {
+        acc = AddRun<Format>(acc, first, C::Scale4(rows, 2 * b), C::Minimum4(rows, 2 * b), y.sums[2 * b], y.scales[b], 0.0f);
+        return AddRun<Format>(acc, second, C::Scale4(rows, 2 * b + 1), C::Minimum4(rows, 2 * b + 1), y.sums[2 * b + 1], y.scales[b],
+                              0.0f);
+    } else {
+        return AddRun<Format>(acc, hn::Add(first, second), C::Scale4(rows, b), C::Minimum4(rows, b),
+                              y.sums[2 * b] + y.sums[2 * b + 1], y.scales[b], y.weighted[b]);
+    }
 }
 
-/// Blocks of 32, two at a time: of every chunk of eight all of the codes' plane, then those that have a residual of the residuals'.
+/// Codes of the b-th 32 weights of a row of blocks shorter than 256.
+template <class Format>
+COLIBRI_KERNEL Bytes32 GroupCodes(const Format* row, std::size_t b) {
+    constexpr std::size_t groups = Format::block_size / 32;
+    if constexpr (groups == 1) return Codes<Format>::template Get<0>(row[b]);
+    else return Codes<Format>::GetGroup(row[b / groups], b % groups);
+}
+
+/// Blocks shorter than 256, two groups of 32 at a time: of every chunk of eight all of the codes' plane, then those that have a
+/// residual of the residuals'.
 template <class Format>
 COLIBRI_KERNEL Floats4 RowsOfBlocks(const Format* const (&rows)[4], const activation_plane (&planes)[2], const std::uint8_t* flags,
-                                    std::size_t blocks, std::size_t ahead) {
+                                    std::size_t groups, std::size_t ahead) {
     using C = Codes<Format>;
     constexpr bool is_signed = C::max_code == 255 && kSignedDot;
     Floats4 acc = hn::Zero(Floats4Tag());
-    for (std::size_t chunk = 0; chunk < blocks; chunk += 8) {
-        const std::size_t count = blocks - chunk < 8 ? blocks - chunk : 8;
-        PrefetchNext(rows, chunk, 8 * sizeof(Format), ahead);
+    for (std::size_t chunk = 0; chunk < groups; chunk += 8) {
+        const std::size_t count = groups - chunk < 8 ? groups - chunk : 8;
+        PrefetchNext(rows, chunk * 32 / Format::block_size, 256 / Format::block_size * sizeof(Format), ahead);
         for (std::size_t p = 0; p < 2; ++p) {
             const activation_plane& y = planes[p];
             unsigned wanted = p == 0 ? (1u << count) - 1 : flags[chunk / 8];
@@ -2271,15 +2676,15 @@ COLIBRI_KERNEL Floats4 RowsOfBlocks(const Format* const (&rows)[4], const activa
                 const Bytes64 codes = Join(Load32(y.codes + b * 32), Load32(y.codes + next * 32));
                 Words64 sums[4];
                 COLIBRI_UNROLL_ROWS for (std::size_t r = 0; r < 4; ++r) {
-                    const Bytes64 w = Join(C::template Get<0>(rows[r][b]), C::template Get<0>(rows[r][next]));
+                    const Bytes64 w = Join(GroupCodes(rows[r], b), GroupCodes(rows[r], next));
                     COLIBRI_UNROLL for (std::size_t i = 0; i < kByteParts; ++i) {
                         sums[r].v[i] = Dot<is_signed>(ZeroWords(), w.v[i], codes.v[i]);
                     }
                 }
                 Words4 runs[4];
                 SumRuns(sums, runs);
-                acc = AddBlock(acc, hn::Add(runs[0], runs[1]), rows, b, y);
-                if (two) acc = AddBlock(acc, hn::Add(runs[2], runs[3]), rows, next, y);
+                acc = AddBlock(acc, runs[0], runs[1], rows, b, y);
+                if (two) acc = AddBlock(acc, runs[2], runs[3], rows, next, y);
             }
         }
     }
@@ -2325,19 +2730,30 @@ COLIBRI_KERNEL void LoadFactors(const Format* const (&rows)[4], std::size_t b, R
     }
 }
 
+/// Products of groups 2*kPair and 2*kPair+1 of a super-block.
+template <class Format, std::size_t kPair>
+COLIBRI_KERNEL Words64 PairSums(const Format& block, Bytes64 codes) {
+    using C = Codes<Format>;
+    const Bytes64 w = Join(C::template Get<2 * kPair>(block), C::template Get<2 * kPair + 1>(block));
+    Words64 sums;
+    COLIBRI_UNROLL for (std::size_t i = 0; i < kByteParts; ++i) {
+        sums.v[i] = Dot<C::max_code == 255 && kSignedDot>(ZeroWords(), w.v[i], codes.v[i]);
+    }
+    return sums;
+}
+
 /// Adds groups 2*kPair and 2*kPair+1 (of 32) of a super-block, each if its bit in `wanted` is set.
 template <class Format, std::size_t kPair>
 COLIBRI_KERNEL Floats4 AddPair(Floats4 acc, const Format* const (&rows)[4], std::size_t b, const RunFactors& f,
                                const activation_plane& y, unsigned wanted) {
-    using C = Codes<Format>;
     if ((wanted >> (2 * kPair) & 3u) == 0) return acc;
     const Bytes64 codes = Load64(y.codes + b * 256 + kPair * 64);
     Words64 sums[4];
-    COLIBRI_UNROLL_ROWS for (std::size_t r = 0; r < 4; ++r) {
-        const Bytes64 w = Join(C::template Get<2 * kPair>(rows[r][b]), C::template Get<2 * kPair + 1>(rows[r][b]));
-        COLIBRI_UNROLL for (std::size_t i = 0; i < kByteParts; ++i) {
-            sums[r].v[i] = Dot<C::max_code == 255 && kSignedDot>(ZeroWords(), w.v[i], codes.v[i]);
-        }
+    // Where numbers of points come in two parts, four rows at once take too many registers.
+    if constexpr (Format::type == dtype::iq1_s || Format::type == dtype::iq1_m || Format::type == dtype::iq3_s) {
+        COLIBRI_ROLLED for (std::size_t r = 0; r < 4; ++r) sums[r] = PairSums<Format, kPair>(rows[r][b], codes);
+    } else {
+        COLIBRI_UNROLL_ROWS for (std::size_t r = 0; r < 4; ++r) sums[r] = PairSums<Format, kPair>(rows[r][b], codes);
     }
     Words4 runs[4];
     SumRuns(sums, runs);
@@ -2450,31 +2866,64 @@ constexpr Iq4Table MakeIq4Table() {
 }
 inline constexpr Iq4Table kIq4Table = MakeIq4Table();
 
-/// Codes of columns 4*kQuad..4*kQuad+3 of a run of 32; `run` points to part i of the run's first vector (i * kBytes bytes in).
-/// As Codes<Format>::Get has them: unsigned, or signed where the dot takes that.
+/// Values of the codes of recoded panels, with the format's zero point.
+template <class Format>
+struct RecodedTable {
+    alignas(16) std::uint8_t value[16];
+};
+template <class Format>
+constexpr RecodedTable<Format> MakeRecodedTable() {
+    RecodedTable<Format> t{};
+    for (std::size_t i = 0; i < 16; ++i) t.value[i] = static_cast<std::uint8_t>(quant::panel_values<Format>[i] + Codes<Format>::zero);
+    return t;
+}
+template <class Format>
+inline constexpr RecodedTable<Format> kRecoded = MakeRecodedTable<Format>();
+
+COLIBRI_KERNEL ByteVec LookUpBytes(const std::uint8_t* table, ByteVec index) {
+    return hn::TableLookupBytes(hn::LoadDup128(ByteTag(), table), index);
+}
+
+/// Codes of columns 4*kQuad..4*kQuad+3 of a run of 32 as the panel has them; `run` points to part i of the run's first vector
+/// (i * kBytes bytes in).
 template <class Format, int kQuad>
-COLIBRI_KERNEL ByteVec PanelCode(const std::uint8_t* run) {
+COLIBRI_KERNEL ByteVec StoredCode(const std::uint8_t* run) {
     constexpr int bits = static_cast<int>(panel_layout<Format>::low_bits + panel_layout<Format>::high_bits);
     const auto load = [run](int vector) HWY_ATTR { return hn::LoadU(ByteTag(), run + vector * 64); };
     if constexpr (bits == 8) {
-        if constexpr (kSignedDot) return load(kQuad);
-        else return hn::Xor(load(kQuad), hn::Set(ByteTag(), std::uint8_t{0x80}));
+        return load(kQuad);
+    } else if constexpr (bits == 1) {
+        return MoveBits<kQuad, 0, 1>(load(0));
     } else if constexpr (bits == 2 || bits == 3) {
         const ByteVec low = MoveBits<kQuad / 2 * 2, 0, 3>(load(kQuad % 2));
         if constexpr (bits == 2) return low;
         else return hn::Or(low, MoveBits<kQuad, 2, 4>(load(2)));
     } else {
         const ByteVec low = MoveBits<kQuad / 4 * 4, 0, 15>(load(kQuad % 4));
-        if constexpr (bits == 5) {
-            return hn::Or(low, MoveBits<kQuad, 4, 16>(load(4)));
-        } else if constexpr (bits == 6) {
-            return hn::Or(low, MoveBits<kQuad / 2 * 2, 4, 48>(load(4 + kQuad % 2)));
-        } else if constexpr (Format::type == dtype::mxfp4) {
-            return hn::TableLookupBytes(hn::LoadDup128(ByteTag(), Codes<Format>::values), low);
+        if constexpr (bits == 5) return hn::Or(low, MoveBits<kQuad, 4, 16>(load(4)));
+        else if constexpr (bits == 6) return hn::Or(low, MoveBits<kQuad / 2 * 2, 4, 48>(load(4 + kQuad % 2)));
+        else return low;
+    }
+}
+
+/// The same as Codes<Format>::Get has them: unsigned, or signed where the dot takes that.
+template <class Format, int kQuad>
+COLIBRI_KERNEL ByteVec PanelCode(const std::uint8_t* run) {
+    if constexpr (Format::type == dtype::q1_0) {  // 0 and 2
+        return MoveBits<kQuad, 1, 2>(hn::LoadU(ByteTag(), run));
+    } else {
+        const ByteVec code = StoredCode<Format, kQuad>(run);
+        if constexpr (Format::type == dtype::q8_0) {
+            if constexpr (kSignedDot) return code;
+            else return hn::Xor(code, hn::Set(ByteTag(), std::uint8_t{0x80}));
+        } else if constexpr (panel_layout<Format>::has_grid) {
+            return LookUpBytes(kRecoded<Format>.value, code);
+        } else if constexpr (Format::type == dtype::mxfp4 || Format::type == dtype::nvfp4) {
+            return LookUpBytes(Codes<Format>::values, code);
         } else if constexpr (Codes<Format>::max_code == 255) {
-            return hn::TableLookupBytes(hn::LoadDup128(ByteTag(), kIq4Table.value), low);
+            return LookUpBytes(kIq4Table.value, code);
         } else {
-            return low;
+            return code;
         }
     }
 }
@@ -2520,6 +2969,19 @@ COLIBRI_KERNEL WordVec DotQuads(WordVec t, const std::uint8_t* run, const std::i
     }
 }
 
+/// 16 scales of NVFP4 as floats, halved.
+COLIBRI_KERNEL Floats LoadE4m3(const std::uint8_t* p) {
+    const hn::CappedTag<std::uint16_t, 16> d;
+    const hn::Rebind<std::uint8_t, decltype(d)> d8;
+    alignas(32) std::uint16_t halves[16];
+    COLIBRI_UNROLL for (std::size_t i = 0; i < 16; i += HWY_LANES(std::uint16_t)) {
+        const auto bytes = hn::PromoteTo(d, hn::LoadU(d8, p + i));
+        const auto half = hn::ShiftLeft<7>(hn::And(bytes, hn::Set(d, 0x7f)));
+        hn::Store(hn::IfThenElse(hn::Eq(bytes, hn::Set(d, 0x7f)), hn::Zero(d), half), d, halves + i);
+    }
+    return Mul(LoadF16(halves), Set(kE4m3Unit));
+}
+
 /// Scales and minimums of a chunk of a panel.
 template <class Format>
 struct PanelScales {
@@ -2532,6 +2994,7 @@ struct PanelScales {
     COLIBRI_KERNEL PanelScales(const std::uint8_t* begin, std::size_t n) : chunk(begin), runs(n) {
         if constexpr (Codes<Format>::super) {
             d = LoadF16(Halves(Layout::scale_offset(8)));
+            if constexpr (quant::scale_unit<Format> != 1.0f) d = Mul(d, Set(quant::scale_unit<Format>));
             if constexpr (Codes<Format>::minimums) dmin = Neg(LoadF16(Halves(Layout::minimum_offset(8))));
         }
     }
@@ -2539,9 +3002,11 @@ struct PanelScales {
     /// Of run j of the chunk, a run having scale_run<Format> columns.
     COLIBRI_KERNEL Floats Scale(std::size_t j) const {
         if constexpr (Format::type == dtype::q2_k) return Mul(LoadSmall<0>(chunk + Layout::sub_scale_offset(8) + j * 16), d);
+        else if constexpr (Codes<Format>::super && Layout::sub_runs == 0) return d;
         else if constexpr (Codes<Format>::super) return Mul(LoadI8(Signed(Layout::sub_scale_offset(8) + j * 16)), d);
         else if constexpr (Format::type == dtype::mxfp4) return Powers(chunk + Layout::scale_offset(runs) + j * 16);
-        else return LoadF16(Halves(Layout::scale_offset(runs) + j * 32));
+        else if constexpr (Format::type == dtype::nvfp4) return LoadE4m3(chunk + Layout::sub_scale_offset(runs) + j * 16);
+        else return LoadF16(Halves(Layout::scale_offset(runs) + j / (Format::block_size / 32) * 32));
     }
     COLIBRI_KERNEL Floats Minimum(std::size_t j) const {
         if constexpr (Format::type == dtype::q2_k) return Mul(LoadSmall<4>(chunk + Layout::sub_scale_offset(8) + j * 16), dmin);
@@ -3009,7 +3474,7 @@ COLIBRI_KERNEL void UnpackSub(const Format* blocks, std::size_t count, std::uint
     if constexpr (Codes<Format>::super) {
         Store32(Codes<Format>::template Get<kSub>(blocks[0]), out + kSub * 32);
     } else {
-        if (kSub < count) Store32(Codes<Format>::template Get<0>(blocks[kSub]), out + kSub * 32);
+        if (kSub < count) Store32(GroupCodes(blocks, kSub), out + kSub * 32);
     }
 }
 
@@ -3019,6 +3484,16 @@ COLIBRI_KERNEL Floats Halves16(const Format* const* rows, std::size_t b, std::ui
     std::uint16_t halves[16];
     for (std::size_t r = 0; r < 16; ++r) halves[r] = rows[r][b].*field;
     return LoadF16(halves);
+}
+
+/// Scales of block b of 16 rows.
+template <class Format>
+COLIBRI_KERNEL Floats Scales16(const Format* const* rows, std::size_t b) {
+    std::uint16_t halves[16];
+    for (std::size_t r = 0; r < 16; ++r) halves[r] = HalfOf(rows[r][b]);
+    constexpr float unit = quant::scale_unit<Format>;
+    if constexpr (unit == 1.0f) return LoadF16(halves);
+    else return Mul(LoadF16(halves), Set(unit));
 }
 
 /// Factors of a super-block's runs, of 16 rows: out[run] = d * factor. Its name in parentheses: see AddPanelGroup.
@@ -3039,7 +3514,7 @@ COLIBRI_KERNEL void UnpackRows(const product_arguments& a, std::size_t row, std:
     using C = Codes<Format>;
     const Format* rows[16];
     for (std::size_t r = 0; r < 16; ++r) {
-        rows[r] = reinterpret_cast<const Format*>(a.weights + (row + r) * a.row_bytes) + chunk * (C::super ? 1 : 8);
+        rows[r] = reinterpret_cast<const Format*>(a.weights + (row + r) * a.row_bytes) + chunk * (256 / Format::block_size);
     }
     alignas(64) std::uint8_t four[4][256];
     for (std::size_t r = 0; r < 16; r += 4) {
@@ -3058,7 +3533,7 @@ COLIBRI_KERNEL void UnpackRows(const product_arguments& a, std::size_t row, std:
     if constexpr (C::super) {
         alignas(16) std::uint8_t factors[16][16];
         for (std::size_t r = 0; r < 16; ++r) hn::Store(C::Scales(rows[r][0]), Tag16(), factors[r]);
-        (UnpackFactors<Format>)(factors, Halves16(rows, 0, &Format::d), s.scale, p);
+        (UnpackFactors<Format>)(factors, Scales16(rows, 0), s.scale, p);
         if constexpr (C::minimums) {
             for (std::size_t r = 0; r < 16; ++r) hn::Store(C::Minimums(rows[r][0]), Tag16(), factors[r]);
             (UnpackFactors<Format>)(factors, Neg(Halves16(rows, 0, &Format::dmin)), s.minimum, p);
@@ -3067,8 +3542,14 @@ COLIBRI_KERNEL void UnpackRows(const product_arguments& a, std::size_t row, std:
         for (std::size_t b = 0; b < groups; ++b) {
             if constexpr (Format::type == dtype::mxfp4) {
                 for (std::size_t r = 0; r < 16; ++r) s.scale[b][p * 16 + r] = rows[r][b].scale();
+            } else if constexpr (Format::type == dtype::nvfp4) {
+                for (std::size_t i = 2 * b; i < 2 * b + 2; ++i) {
+                    std::uint8_t bytes[16];
+                    for (std::size_t r = 0; r < 16; ++r) bytes[r] = rows[r][i / 4].d[i % 4];
+                    Store(LoadE4m3(bytes), s.scale[i] + p * 16);
+                }
             } else {
-                Store(Halves16(rows, b, &Format::d), s.scale[b] + p * 16);
+                Store(Scales16(rows, b * 32 / Format::block_size), s.scale[b] + p * 16);
             }
             if constexpr (C::minimums) Store(Halves16(rows, b, &Format::m), s.minimum[b] + p * 16);
         }
@@ -3253,6 +3734,7 @@ constexpr void SetKvKernels(kernel_table& t, std::size_t slot) {
 template <class Format>
 constexpr kernel_table::product_fn PanelProductOf() {
     if constexpr (Format::block_size == 1) return nullptr;
+    else if constexpr (Format::type == dtype::tq1_0) return &PanelProduct<quant::tq2_0>;  // the same in panels
     else return &PanelProduct<Format>;
 }
 
@@ -3314,6 +3796,7 @@ HWY_AFTER_NAMESPACE();
 #undef COLIBRI_UNROLL
 #undef COLIBRI_UNROLL_TWICE
 #undef COLIBRI_UNROLL_RUN
+#undef COLIBRI_ROLLED
 
 #elif defined(COLIBRI_SECTION_TARGET_PASS)
 // ---- colibri/simd/target_pass-inl.hpp
@@ -3951,6 +4434,38 @@ inline constexpr std::uint64_t ln2 = 0xb17217f7u;  ///< units of 2^-32
 
 }  // namespace colibri::fixed_weight
 
+// ---- colibri/core/glob.hpp
+
+// Names chosen by a pattern.
+#include <cstddef>
+#include <string_view>
+
+namespace colibri {
+
+/// Whether all of `text` fits `pattern`, in which '*' stands for any bytes and '?' for one. Takes O(pattern x text) at worst.
+[[nodiscard]] constexpr bool matches_glob(std::string_view pattern, std::string_view text) noexcept {
+    std::size_t p = 0, t = 0;
+    std::size_t star = std::string_view::npos, star_text = 0;  // the last '*', and how much it stands for
+    while (t < text.size()) {
+        if (p < pattern.size() && pattern[p] == '*') {
+            star = p++;
+            star_text = t;
+        } else if (p < pattern.size() && (pattern[p] == '?' || pattern[p] == text[t])) {
+            ++p;
+            ++t;
+        } else if (star != std::string_view::npos) {
+            p = star + 1;
+            t = ++star_text;
+        } else {
+            return false;
+        }
+    }
+    while (p < pattern.size() && pattern[p] == '*') ++p;
+    return p == pattern.size();
+}
+
+}  // namespace colibri
+
 // ---- colibri/core/half.hpp
 
 // Half-precision numbers: IEEE 754 binary16 (f16) and bfloat16 (bf16), scalar and exact.
@@ -4121,6 +4636,127 @@ struct progress {
 /// Called now and then from the thread that works; returning false asks the work to stop (it ends with errc::canceled).
 /// An empty function means nobody watches.
 using progress_fn = std::function<bool(const progress&)>;
+
+}  // namespace colibri
+
+// ---- colibri/core/sha256.hpp
+
+// SHA-256 of bytes that come in pieces.
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <string>
+
+namespace colibri {
+
+/// The hash of FIPS 180-4 with 256 bits. Tells whether bytes are the same; allocates nothing.
+class sha256 {
+public:
+    using digest = std::array<std::uint8_t, 32>;
+
+    /// Adds bytes at the end.
+    void update(std::span<const std::byte> bytes) noexcept {
+        length_ += bytes.size();
+        if (filled_ != 0) {
+            const std::size_t now = std::min(bytes.size(), block_.size() - filled_);
+            std::memcpy(block_.data() + filled_, bytes.data(), now);
+            filled_ += now;
+            bytes = bytes.subspan(now);
+            if (filled_ < block_.size()) return;
+            compress(block_.data());
+            filled_ = 0;
+        }
+        for (; bytes.size() >= block_.size(); bytes = bytes.subspan(block_.size())) compress(bytes.data());
+        if (!bytes.empty()) std::memcpy(block_.data(), bytes.data(), bytes.size());
+        filled_ = bytes.size();
+    }
+
+    /// The hash of all bytes so far; the object can't be used afterwards.
+    [[nodiscard]] digest finish() noexcept {
+        const std::uint64_t bits = length_ * 8;
+        static constexpr std::byte padding[64] = {std::byte{0x80}};
+        // One bit, zeros, and the length in the last 8 bytes of a block.
+        update(std::span(padding).first(filled_ < 56 ? 56 - filled_ : 120 - filled_));
+        std::byte tail[8];
+        for (unsigned i = 0; i < 8; ++i) tail[i] = static_cast<std::byte>(bits >> (56 - 8 * i));
+        update(tail);
+        digest out{};
+        for (std::size_t i = 0; i < out.size(); ++i) {
+            out[i] = static_cast<std::uint8_t>(state_[i / 4] >> (24 - 8 * (i % 4)));
+        }
+        return out;
+    }
+
+    [[nodiscard]] static digest of(std::span<const std::byte> bytes) noexcept {
+        sha256 hash;
+        hash.update(bytes);
+        return hash.finish();
+    }
+
+private:
+    void compress(const std::byte* block) noexcept;
+
+    std::array<std::uint32_t, 8> state_ = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
+                                           0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
+    std::array<std::byte, 64> block_{};
+    std::size_t filled_ = 0;
+    std::uint64_t length_ = 0;
+};
+
+/// 64 lower-case hexadecimal digits.
+[[nodiscard]] inline std::string hex_text(const sha256::digest& digest) {
+    constexpr std::string_view hex = "0123456789abcdef";
+    std::string out;
+    for (const std::uint8_t byte : digest) (out += hex[byte >> 4]) += hex[byte & 15];
+    return out;
+}
+
+namespace detail {
+
+/// Fractions of the cube roots of the first 64 primes.
+inline constexpr std::array<std::uint32_t, 64> sha256_constants = {
+    0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5, 0xd807aa98, 0x12835b01, 0x243185be,
+    0x550c7dc3, 0x72be5d74, 0x80deb1fe, 0x9bdc06a7, 0xc19bf174, 0xe49b69c1, 0xefbe4786, 0x0fc19dc6, 0x240ca1cc, 0x2de92c6f, 0x4a7484aa,
+    0x5cb0a9dc, 0x76f988da, 0x983e5152, 0xa831c66d, 0xb00327c8, 0xbf597fc7, 0xc6e00bf3, 0xd5a79147, 0x06ca6351, 0x14292967, 0x27b70a85,
+    0x2e1b2138, 0x4d2c6dfc, 0x53380d13, 0x650a7354, 0x766a0abb, 0x81c2c92e, 0x92722c85, 0xa2bfe8a1, 0xa81a664b, 0xc24b8b70, 0xc76c51a3,
+    0xd192e819, 0xd6990624, 0xf40e3585, 0x106aa070, 0x19a4c116, 0x1e376c08, 0x2748774c, 0x34b0bcb5, 0x391c0cb3, 0x4ed8aa4a, 0x5b9cca4f,
+    0x682e6ff3, 0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2};
+
+}  // namespace detail
+
+inline void sha256::compress(const std::byte* block) noexcept {
+    std::uint32_t w[64];
+    for (unsigned i = 0; i < 16; ++i) {
+        std::uint32_t word = 0;
+        std::memcpy(&word, block + 4 * i, 4);
+        w[i] = __builtin_bswap32(word);
+    }
+    for (unsigned i = 16; i < 64; ++i) {
+        const std::uint32_t s0 = std::rotr(w[i - 15], 7) ^ std::rotr(w[i - 15], 18) ^ (w[i - 15] >> 3);
+        const std::uint32_t s1 = std::rotr(w[i - 2], 17) ^ std::rotr(w[i - 2], 19) ^ (w[i - 2] >> 10);
+        w[i] = w[i - 16] + s0 + w[i - 7] + s1;
+    }
+    auto [a, b, c, d, e, f, g, h] = state_;
+    for (unsigned i = 0; i < 64; ++i) {
+        const std::uint32_t t1 = h + (std::rotr(e, 6) ^ std::rotr(e, 11) ^ std::rotr(e, 25)) + ((e & f) ^ (~e & g)) +
+                                 detail::sha256_constants[i] + w[i];
+        const std::uint32_t t2 = (std::rotr(a, 2) ^ std::rotr(a, 13) ^ std::rotr(a, 22)) + ((a & b) ^ (a & c) ^ (b & c));
+        h = g;
+        g = f;
+        f = e;
+        e = d + t1;
+        d = c;
+        c = b;
+        b = a;
+        a = t1 + t2;
+    }
+    const std::uint32_t sums[] = {a, b, c, d, e, f, g, h};
+    for (std::size_t i = 0; i < 8; ++i) state_[i] += sums[i];
+}
 
 }  // namespace colibri
 
@@ -4488,6 +5124,8 @@ struct opened_file {
 // ---- colibri/io/atomic_writer.hpp
 
 // A file that appears whole or not at all.
+#include <sys/file.h>
+
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -4513,7 +5151,8 @@ struct write_options {
 
 /// Writes a temporary file beside `path` and renames it over `path` at `commit`, after both file and folder are on the
 /// disk. Destroyed without commit, or after an error, it removes the temporary file and leaves `path` as it was. A link
-/// is followed, so that the file it points to is replaced. Move-only; one thread at a time.
+/// is followed, so that the file it points to is replaced. A killed process leaves its temporary file behind, for
+/// remove_stale_temporaries. Move-only; one thread at a time.
 class atomic_writer {
 public:
     /// Errors: not_found (no such folder), not_a_file (the path is a folder or device), io (also: disk full).
@@ -4530,6 +5169,7 @@ public:
     /// Adds bytes at the end. Errors: io; the temporary file is gone then, and later calls return the same error.
     [[nodiscard]] result<void> write(std::span<const std::byte> bytes) {
         if (failure_) return *failure_;
+        if (sealed_) return fail("write", EBADF);
         written_ += bytes.size();
         if (bytes.size() + buffer_.size() > buffer_size) {
             if (auto ok = flush(); !ok) return ok;
@@ -4542,9 +5182,17 @@ public:
         return write(std::as_bytes(std::span(text.data(), text.size())));
     }
 
+    /// Adds `count` bytes of an open file from its byte `offset` on, by the kernel where it can: file systems that share blocks
+    /// between files copy nothing then. Errors: as `write`; truncated (the source ends before).
+    [[nodiscard]] result<void> copy(int source, std::uint64_t offset, std::uint64_t count);
+
     /// Bytes written so far.
     [[nodiscard]] std::uint64_t written() const noexcept { return written_; }
     [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
+
+    /// Puts all bytes on the disk, so that `commit` only has to rename the temporary file; nothing more can be written then. For
+    /// files that are to appear together. Errors: as `commit`.
+    [[nodiscard]] result<void> seal();
 
     /// Makes the file appear under its name. Errors: io, or the error of an earlier write; invalid_argument after
     /// abandon.
@@ -4552,10 +5200,10 @@ public:
 
     /// Removes the temporary file; nothing more can be written.
     void abandon() noexcept {
-        if (handle_.is_open()) {
-            handle_.close();
-            ::unlink(temporary_.c_str());
-        }
+        handle_.close();
+        if (!temporary_.empty()) ::unlink(temporary_.c_str());
+        temporary_.clear();
+        sealed_ = false;
     }
 
 private:
@@ -4570,7 +5218,10 @@ private:
         std::swap(permissions_, other.permissions_);
         std::swap(buffer_, other.buffer_);
         std::swap(written_, other.written_);
+        std::swap(synced_, other.synced_);
+        std::swap(unsynced_, other.unsynced_);
         std::swap(reserved_, other.reserved_);
+        std::swap(sealed_, other.sealed_);
         std::swap(failure_, other.failure_);
     }
 
@@ -4587,8 +5238,20 @@ private:
             if (put < 0 && errno == EINTR) continue;
             if (put <= 0) return fail("write", put == 0 ? ENOSPC : errno);
             bytes = bytes.subspan(static_cast<std::size_t>(put));
+            unsynced_ += static_cast<std::uint64_t>(put);
         }
+        start_sync();
         return {};
+    }
+    /// Large files go to the disk while they are made, so that commit needn't wait for all of it.
+    void start_sync() noexcept {
+#if defined(__linux__)
+        constexpr std::uint64_t step = std::uint64_t{8} << 20;
+        if (unsynced_ < step) return;
+        ::sync_file_range(handle_.get(), static_cast<::off64_t>(synced_), static_cast<::off64_t>(unsynced_), SYNC_FILE_RANGE_WRITE);
+        synced_ += unsynced_;
+        unsynced_ = 0;
+#endif
     }
     [[nodiscard]] error fail(std::string_view verb, int number) {
         auto e = number == EBADF ? error{errc::invalid_argument,
@@ -4607,7 +5270,10 @@ private:
     std::optional<unsigned> permissions_;
     std::vector<std::byte> buffer_;
     std::uint64_t written_ = 0;
+    std::uint64_t synced_ = 0;    ///< bytes on their way to the disk
+    std::uint64_t unsynced_ = 0;  ///< written behind them
     bool reserved_ = false;
+    bool sealed_ = false;
     std::optional<error> failure_;
 };
 
@@ -4640,12 +5306,19 @@ inline result<atomic_writer> atomic_writer::create(const std::filesystem::path& 
             ::open(out.temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode | 0200u);
         if (descriptor >= 0) {
             out.handle_ = unique_fd(descriptor);
-            break;
+            // The lock says that somebody is at it. Who cleans up may have come before it: then the file is gone.
+            struct stat made {};
+            const bool taken = ::flock(descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+            if (!taken && ::fstat(descriptor, &made) == 0 && made.st_nlink != 0) break;
+            out.handle_.close();
+            errno = EEXIST;
         }
-        if (errno == ENOENT) {
+        const int problem = errno;
+        out.temporary_.clear();  // it is nobody's, or another's
+        if (problem == ENOENT) {
             return error{errc::not_found, concat("can't write ", quoted(path.string()), ": its folder does not exist")};
         }
-        if (errno != EEXIST && errno != EINTR) return detail::system_error("write", path, errno);
+        if (problem != EEXIST && problem != EINTR) return detail::system_error("write", path, problem);
     }
     if (!out.handle_.is_open()) return detail::system_error("write", path, EEXIST);
 #if defined(__linux__)
@@ -4665,8 +5338,44 @@ inline result<atomic_writer> atomic_writer::create(const std::filesystem::path& 
     return out;
 }
 
-inline result<void> atomic_writer::commit() {
+inline result<void> atomic_writer::copy(int source, std::uint64_t offset, std::uint64_t count) {
     if (failure_) return *failure_;
+    if (auto ok = flush(); !ok) return ok;
+    if (!handle_.is_open() || sealed_) return fail("write", EBADF);
+#if defined(__linux__)
+    while (count != 0) {
+        auto from = static_cast<::off64_t>(offset);
+        const auto most = static_cast<std::size_t>(std::min<std::uint64_t>(count, std::uint64_t{1} << 30));
+        const ::ssize_t put = ::copy_file_range(source, &from, handle_.get(), nullptr, most, 0);
+        if (put < 0 && errno == EINTR) continue;
+        if (put < 0 && (errno == ENOSPC || errno == EDQUOT || errno == EFBIG || errno == EIO)) return fail("write", errno);
+        if (put <= 0) break;  // not between these files; or the source ends, which reading will tell
+        written_ += static_cast<std::uint64_t>(put);
+        offset += static_cast<std::uint64_t>(put);
+        count -= static_cast<std::uint64_t>(put);
+    }
+#endif
+    std::vector<std::byte> piece(static_cast<std::size_t>(std::min<std::uint64_t>(count, std::uint64_t{1} << 20)));
+    while (count != 0) {
+        const auto most = static_cast<std::size_t>(std::min<std::uint64_t>(count, piece.size()));
+        const ::ssize_t got = ::pread(source, piece.data(), most, static_cast<::off_t>(offset));
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0) return fail("read for", errno);
+        if (got == 0) {
+            abandon();
+            failure_ = error{errc::truncated, "the file that is copied became shorter meanwhile", offset};
+            return *failure_;
+        }
+        if (auto ok = write(std::span(piece).first(static_cast<std::size_t>(got))); !ok) return ok;
+        offset += static_cast<std::uint64_t>(got);
+        count -= static_cast<std::uint64_t>(got);
+    }
+    return {};
+}
+
+inline result<void> atomic_writer::seal() {
+    if (failure_) return *failure_;
+    if (sealed_) return {};
     if (auto ok = flush(); !ok) return ok;
     if (!handle_.is_open()) return fail("write", EBADF);
     if (reserved_ && ::ftruncate(handle_.get(), static_cast<::off_t>(written_)) != 0)
@@ -4674,8 +5383,17 @@ inline result<void> atomic_writer::commit() {
     if (permissions_ && ::fchmod(handle_.get(), static_cast<::mode_t>(*permissions_)) != 0)
         return fail("set the permissions of", errno);
     if (::fsync(handle_.get()) != 0) return fail("write", errno);
+    buffer_ = {};
+    sealed_ = true;
+    return {};
+}
+
+inline result<void> atomic_writer::commit() {
+    if (auto ok = seal(); !ok) return ok;
     if (::rename(temporary_.c_str(), path_.c_str()) != 0) return fail("replace", errno);
     handle_.close();
+    temporary_.clear();
+    sealed_ = false;
     // The name is on the disk once the folder is; file systems that can't sync a folder say EINVAL.
     const std::filesystem::path folder = path_.has_parent_path() ? path_.parent_path() : ".";
     const unique_fd opened(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
@@ -7314,6 +8032,123 @@ namespace colibri {
 
 }  // namespace colibri
 
+// ---- colibri/io/output_check.hpp
+
+// Whether a file may be written where somebody asked for it.
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <span>
+#include <string>
+
+
+namespace colibri {
+
+/// Whether two paths lead to one file, through whatever links; false if one of them doesn't exist.
+[[nodiscard]] inline bool is_same_file(const std::filesystem::path& a, const std::filesystem::path& b) {
+    struct stat first {}, second {};
+    return ::stat(a.c_str(), &first) == 0 && ::stat(b.c_str(), &second) == 0 && first.st_dev == second.st_dev &&
+           first.st_ino == second.st_ino;
+}
+
+/// Refuses an output that is one of `inputs` (also through symbolic and hard links), and one that exists unless `replace`.
+/// Errors: invalid_argument (both), not_a_file (a folder, a device or a pipe).
+[[nodiscard]] inline result<void> check_output(const std::filesystem::path& output,
+                                               std::span<const std::filesystem::path> inputs, bool replace) {
+    struct stat status {};
+    if (::stat(output.c_str(), &status) != 0) return {};  // what else is wrong with it, writing will tell
+    for (const auto& input : inputs) {
+        if (is_same_file(output, input)) {
+            return error{errc::invalid_argument,
+                         concat("the output ", quoted(output.string()), " is the input ", quoted(input.string()),
+                                " itself; choose another name")};
+        }
+    }
+    if (!S_ISREG(status.st_mode)) {
+        return error{errc::not_a_file, concat(quoted(output.string()), " is ",
+                                              S_ISDIR(status.st_mode) ? "a directory" : "a device or pipe",
+                                              ", not a file that can be replaced")};
+    }
+    if (replace) return {};
+    return error{errc::invalid_argument,
+                 concat(quoted(output.string()), " exists already; choose another name, or replace it with --force")};
+}
+
+}  // namespace colibri
+
+// ---- colibri/io/stale_temporaries.hpp
+
+// Temporary files that killed processes left behind.
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <vector>
+
+
+namespace colibri {
+
+/// What `remove_stale_temporaries` did.
+struct stale_temporaries {
+    unsigned removed = 0;
+    std::uint64_t bytes = 0;  ///< that they had
+};
+
+namespace detail {
+
+/// Whether a file's name is that of a temporary file of atomic_writer for `target`: ".target.PID-TICKS-NUMBER.part".
+[[nodiscard]] inline bool is_temporary_of(std::string_view name, std::string_view target) {
+    const std::string front = concat(".", target.substr(0, 200), ".");
+    constexpr std::string_view back = ".part";
+    if (!name.starts_with(front) || !name.ends_with(back) || name.size() < front.size() + back.size()) return false;
+    name = name.substr(front.size(), name.size() - front.size() - back.size());
+    for (int i = 0; i < 3; ++i) {
+        const auto dash = i < 2 ? name.find('-') : name.size();
+        if (dash == std::string_view::npos || name.empty() || name.front() == '+') return false;
+        if (!parse_number<std::uint64_t>(name.substr(0, dash))) return false;
+        name.remove_prefix(i < 2 ? dash + 1 : dash);
+    }
+    return true;
+}
+
+}  // namespace detail
+
+/// Removes temporary files that atomic_writers for `path` left beside it when their processes were killed; those that somebody is still
+/// writing, as their lock tells, stay. What can't be read or removed stays too.
+inline stale_temporaries remove_stale_temporaries(const std::filesystem::path& path) {
+    std::error_code ignored;
+    const auto target = std::filesystem::is_symlink(path, ignored) && std::filesystem::exists(path, ignored)
+                            ? std::filesystem::canonical(path, ignored)
+                            : path;
+    const auto folder = target.has_parent_path() ? target.parent_path() : std::filesystem::path(".");
+    const std::string name = target.filename().string();
+    std::vector<std::filesystem::path> found;
+    for (auto at = std::filesystem::directory_iterator(folder, ignored); !ignored && at != std::filesystem::directory_iterator();
+         at.increment(ignored)) {
+        if (detail::is_temporary_of(at->path().filename().string(), name)) found.push_back(at->path());
+    }
+    stale_temporaries out;
+    for (const auto& file : found) {
+        const unique_fd handle(::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+        struct stat status {};
+        if (!handle.is_open() || ::fstat(handle.get(), &status) != 0 || !S_ISREG(status.st_mode)) continue;
+        if (::flock(handle.get(), LOCK_EX | LOCK_NB) != 0) continue;
+        if (::unlink(file.c_str()) != 0) continue;
+        ++out.removed;
+        out.bytes += static_cast<std::uint64_t>(status.st_size);
+    }
+    return out;
+}
+
+}  // namespace colibri
+
 // ---- colibri/gguf/value_type.hpp
 
 // The types that metadata values can have, and numbers read from their bytes.
@@ -8856,6 +9691,738 @@ inline result<file> file::indexed() {
 
 }  // namespace colibri::gguf
 
+// ---- colibri/gguf/writer.hpp
+
+// Writes GGUF files, version 3: header first, then tensor data as it comes.
+#include <algorithm>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+
+namespace colibri::gguf {
+
+/// Writes one file that appears under its name when it is complete. The tensors' types and shapes are given at the
+/// start, their bytes afterwards, in any pieces; so a file larger than memory can be written. One thread at a time.
+class writer {
+public:
+    /// Checks everything that a reader would and writes the header. Of `tensors` the name, type, n_dims and dims count.
+    /// Alignment is 'general.alignment' of `meta` (u32), else 32. Errors: bad_value, bad_utf8, bad_count, bad_type,
+    /// bad_alignment, duplicate, bad_shape, overflow; those of atomic_writer.
+    [[nodiscard]] static result<writer> create(const std::filesystem::path& path, const metadata& meta,
+                                               std::vector<tensor_info> tensors, write_options options = {});
+
+    /// The tensors with the offsets and sizes that they have in the file.
+    [[nodiscard]] std::span<const tensor_info> tensors() const noexcept { return tensors_; }
+    /// The tensor whose bytes come next, or null when all are written.
+    [[nodiscard]] const tensor_info* next() const noexcept {
+        return current_ < tensors_.size() ? &tensors_[current_] : nullptr;
+    }
+
+    /// Where the file will be, links followed.
+    [[nodiscard]] const std::filesystem::path& path() const noexcept { return out_.path(); }
+
+    /// Writes the next bytes of next(); when it is complete the padding is added and the tensor behind it is next.
+    /// Errors: invalid_argument (more bytes than it has left), io.
+    [[nodiscard]] result<void> write(std::span<const std::byte> bytes) {
+        const tensor_info* tensor = next();
+        if (bytes.empty()) return {};
+        if (tensor == nullptr || bytes.size() > tensor->bytes - done_) {
+            return error{errc::invalid_argument,
+                         concat(bytes.size(), " bytes are too many for what is left of the tensor ",
+                                tensor == nullptr ? std::string("list") : quoted(tensor->name))};
+        }
+        if (auto ok = out_.write(bytes); !ok) return ok;
+        done_ += bytes.size();
+        if (done_ < tensor->bytes) return {};
+        ++current_;
+        done_ = 0;
+        return pad();
+    }
+
+    /// Puts all bytes on the disk, so that `finish` only has to give the file its name. Errors: as `finish`.
+    [[nodiscard]] result<void> seal() {
+        if (auto ok = complete(); !ok) return ok;
+        return out_.seal();
+    }
+
+    /// Puts the file under its name. Errors: invalid_argument (bytes of a tensor are missing), io.
+    [[nodiscard]] result<void> finish() {
+        if (auto ok = complete(); !ok) return ok;
+        return out_.commit();
+    }
+
+private:
+    explicit writer(atomic_writer out) : out_(std::move(out)) {}
+
+    [[nodiscard]] result<void> complete() const {
+        const tensor_info* tensor = next();
+        if (tensor == nullptr) return {};
+        return error{errc::invalid_argument,
+                     concat("the tensor ", quoted(tensor->name), " lacks ", tensor->bytes - done_, " bytes")};
+    }
+
+    /// Zeros up to the next multiple of the alignment.
+    [[nodiscard]] result<void> pad() {
+        static constexpr std::byte zeros[4096] = {};
+        std::uint64_t left = round_up(out_.written(), alignment_) - out_.written();
+        while (left != 0) {
+            const auto now = static_cast<std::size_t>(std::min<std::uint64_t>(left, sizeof zeros));
+            if (auto ok = out_.write(std::span(zeros, now)); !ok) return ok;
+            left -= now;
+        }
+        return {};
+    }
+
+    atomic_writer out_;
+    std::vector<tensor_info> tensors_;
+    std::size_t current_ = 0;
+    std::uint64_t done_ = 0;  // bytes written of the current tensor
+    std::uint64_t alignment_ = default_alignment;
+};
+
+namespace detail {
+
+inline void append_text(std::string& out, std::string_view text) {
+    append_number(out, static_cast<std::uint64_t>(text.size()));
+    out += text;
+}
+
+/// Appends all keys. Errors: bad_value, bad_utf8, bad_count.
+[[nodiscard]] inline result<void> append_keys(std::string& out, const metadata& meta) {
+    for (const auto& [key, value] : meta.entries()) {
+        if (auto ok = check_name("key", key, error::no_offset); !ok) return ok;
+        if (key.size() > max_key_size)
+            return error{errc::bad_count, concat("the key ", quoted(key), " is longer than ", max_key_size, " bytes")};
+        append_text(out, key);
+        append_number(out, static_cast<std::uint32_t>(value.type()));
+        value.encode(out);
+    }
+    return {};
+}
+
+/// Appends one entry of the tensor list; its data begins `offset` bytes behind the start of all data.
+inline void append_tensor(std::string& out, const tensor_info& tensor, std::uint64_t offset) {
+    append_text(out, tensor.name);
+    append_number(out, static_cast<std::uint32_t>(tensor.n_dims));
+    for (unsigned i = 0; i < tensor.n_dims; ++i) append_number(out, tensor.dims[i]);
+    append_number(out, static_cast<std::uint32_t>(tensor.type));
+    append_number(out, offset);
+}
+
+[[nodiscard]] inline std::string header_start(std::uint32_t version, std::size_t tensors, std::size_t keys) {
+    std::string out = "GGUF";
+    append_number(out, version);
+    append_number(out, static_cast<std::uint64_t>(tensors));
+    append_number(out, static_cast<std::uint64_t>(keys));
+    return out;
+}
+
+/// Header bytes without the padding; `tensors` get sizes, and offsets from the start of the data, in their order.
+[[nodiscard]] inline result<std::string> encode_header(const metadata& meta, std::uint64_t alignment,
+                                                       std::vector<tensor_info>& tensors) {
+    std::string out = header_start(3, tensors.size(), meta.size());
+    if (auto ok = append_keys(out, meta); !ok) return std::move(ok).error();
+    std::uint64_t offset = 0;
+    for (auto& tensor : tensors) {
+        const auto named = [&](error e) { return std::move(e).within(concat("tensor ", quoted(tensor.name))); };
+        if (auto ok = check_name("tensor name", tensor.name, error::no_offset); !ok) return std::move(ok).error();
+        if (tensor.name.size() > max_tensor_name) {
+            return named({errc::bad_value, concat("its name is longer than ", max_tensor_name, " bytes")});
+        }
+        if (tensor.n_dims > max_dims)
+            return named({errc::bad_shape, concat("it has more than ", max_dims, " dimensions")});
+        for (unsigned i = tensor.n_dims; i < max_dims; ++i) {
+            if (tensor.dims[i] != 1)
+                return named({errc::bad_shape, "a dimension beyond its number of dimensions is not 1"});
+        }
+        auto bytes = tensor_bytes(tensor.type, tensor.dims, tensor.n_dims);
+        if (!bytes) return named(std::move(bytes).error());
+        tensor.bytes = *bytes;
+        tensor.offset = offset;
+        tensor.part = 0;
+        append_tensor(out, tensor, offset);
+        const auto end = checked_add(offset, *bytes);
+        if (!end || *end > (~std::uint64_t{0} >> 1) - alignment)
+            return named({errc::overflow, "the tensors are larger than any file"});
+        offset = round_up(*end, alignment);
+    }
+    std::vector<std::string_view> names;
+    names.reserve(tensors.size());
+    for (const auto& tensor : tensors) names.push_back(tensor.name);
+    std::ranges::sort(names);
+    if (const auto twice = std::ranges::adjacent_find(names); twice != names.end()) {
+        return error{errc::duplicate, "the tensor is there twice", error::no_offset, concat("tensor ", quoted(*twice))};
+    }
+    return out;
+}
+
+}  // namespace detail
+
+inline result<writer> writer::create(const std::filesystem::path& path, const metadata& meta,
+                                     std::vector<tensor_info> tensors, write_options options) {
+    const auto within = [&](error e) { return std::move(e).within(quoted(path.string())); };
+    auto alignment = detail::read_alignment(meta);
+    if (!alignment) return within(std::move(alignment).error());
+    auto header = detail::encode_header(meta, *alignment, tensors);
+    if (!header) return within(std::move(header).error());
+    const std::uint64_t data = round_up<std::uint64_t>(header->size(), *alignment);
+    std::uint64_t end = data;
+    for (auto& tensor : tensors) {
+        tensor.offset += data;
+        end = round_up(tensor.offset + tensor.bytes, *alignment);
+    }
+    options.expected_size = end;
+    auto out = atomic_writer::create(path, options);
+    if (!out) return std::move(out).error();
+    writer made(std::move(*out));
+    made.alignment_ = *alignment;
+    made.tensors_ = std::move(tensors);
+    if (auto ok = made.out_.write(*header); !ok) return std::move(ok).error();
+    if (auto ok = made.pad(); !ok) return std::move(ok).error();
+    return made;
+}
+
+}  // namespace colibri::gguf
+
+// ---- colibri/gguf/edit.hpp
+
+// Metadata of a GGUF file changed, with the tensors left as they are.
+#include <algorithm>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+
+namespace colibri::gguf {
+
+/// Changes of metadata: first the keys that go, then those that are set (in their place, new ones at the end).
+struct metadata_edit {
+    std::vector<std::string> remove;
+    std::vector<metadata::entry> set;
+};
+
+/// A change "KEY=TYPE:VALUE" as `edit.set` has it. TYPE is a type's name (u8 ... f64, bool, string or str), or int or float, which
+/// keep the type that the key has in `meta` if it fits (else i32, i64 or u64 as the number needs; f32); TYPE[] is an array, its
+/// elements separated by commas. A text is everything behind the colon. Errors: bad_value.
+[[nodiscard]] result<metadata::entry> parse_edit(std::string_view text, const metadata& meta);
+
+/// `meta` with the changes. Errors: missing_key (a key to remove isn't there), invalid_argument (keys that say how the file is laid
+/// out: general.alignment, split.*).
+[[nodiscard]] result<metadata> edited(const metadata& meta, const metadata_edit& edit);
+
+/// How a file was changed.
+enum class edit_way : std::uint8_t {
+    none,       ///< it has these values already
+    in_place,   ///< within one sector of the disk, which is written whole or not at all
+    rewritten,  ///< a new file took the old one's place, or `output`'s
+};
+
+/// Changes the metadata of one file (a split model's are in its first part). If all that differs lies in 512 bytes that a disk
+/// writes as one, they are changed in place; otherwise a copy with the new header takes the file's name when it is complete, so
+/// that at no moment a half-changed file is there. With `output` the copy is made under that name and `path` stays. `watch` gets
+/// bytes. Errors: as `edited`; those of reading and writing; io (the file was changed meanwhile); canceled.
+[[nodiscard]] result<edit_way> edit_metadata(const std::filesystem::path& path, const metadata_edit& edit,
+                                             const std::filesystem::path& output = {}, const progress_fn& watch = {});
+
+namespace detail {
+
+[[nodiscard]] inline error bad_edit(std::string_view text, std::string_view what) {
+    return error{errc::bad_value,
+                 concat(quoted(text), " ", what, "; write KEY=TYPE:VALUE, such as general.name=string:My model or some.count=u32:5")};
+}
+
+/// The number or bool that `text` is, of a type with a fixed size. Errors: bad_value (without the key).
+[[nodiscard]] inline result<value> parse_single(std::string_view text, value_type type) {
+    if (type == value_type::string) {
+        if (!is_utf8(text)) return error{errc::bad_value, concat("the text ", quoted(text), " is not UTF-8")};
+        return value::of(text);
+    }
+    if (type == value_type::boolean) {
+        if (text == "true" || text == "1") return value::of(true);
+        if (text == "false" || text == "0") return value::of(false);
+        return error{errc::bad_value, concat(quoted(text), " is neither true nor false")};
+    }
+    const char zeros[8] = {};
+    return visit_number(type, zeros, [&]<class Number>(Number) -> result<value> {
+        if constexpr (std::same_as<Number, bool>) {
+            return error{errc::bad_value, "arrays of arrays can't be written here"};
+        } else {
+            const auto number = parse_number<Number>(text);
+            if (!number) return error{errc::bad_value, concat(quoted(text), " is no number of type ", name(type))};
+            return value::of(*number);
+        }
+    });
+}
+
+/// An array of `text`'s elements. Errors: bad_value.
+[[nodiscard]] inline result<value> parse_elements(std::string_view text, value_type type) {
+    const bool utf8 = is_utf8(text);
+    std::vector<std::string_view> words;
+    while (!text.empty()) {
+        const std::size_t end = std::min(text.find(','), text.size());
+        words.push_back(text.substr(0, end));
+        if (end + 1 == text.size()) words.emplace_back();  // "a," has two elements
+        text.remove_prefix(std::min(end + 1, text.size()));
+    }
+    if (type == value_type::string) {
+        if (!utf8) return error{errc::bad_value, "the texts are not UTF-8"};
+        return value::strings(words);
+    }
+    const char zeros[8] = {};
+    return visit_number(type, zeros, [&]<class Number>(Number) -> result<value> {
+        std::vector<value> parsed;
+        for (const std::string_view word : words) {
+            auto one = parse_single(word, type);
+            if (!one) return one;
+            parsed.push_back(std::move(*one));
+        }
+        const auto numbers = std::make_unique<Number[]>(parsed.size());
+        for (std::size_t i = 0; i < parsed.size(); ++i) numbers[i] = load<Number>(parsed[i].number_bytes(0));
+        return value::array(std::span<const Number>(numbers.get(), parsed.size()));
+    });
+}
+
+/// The type that "int" or "float" means for this key and number.
+[[nodiscard]] inline value_type loose_type(std::string_view word, const value* old, std::string_view text) {
+    const auto fits = [&](value_type type) { return static_cast<bool>(parse_single(text, type)); };
+    if (word == "float") return old != nullptr && is_float(old->type()) ? old->type() : value_type::f32;
+    if (old != nullptr && is_integer(old->type()) && fits(old->type())) return old->type();
+    for (const value_type type : {value_type::i32, value_type::i64}) {
+        if (fits(type)) return type;
+    }
+    return value_type::u64;
+}
+
+}  // namespace detail
+
+inline result<metadata::entry> parse_edit(std::string_view text, const metadata& meta) {
+    const auto equals = text.find('=');
+    if (equals == std::string_view::npos || equals == 0) return detail::bad_edit(text, "has no key with '=' behind it");
+    const std::string_view key = text.substr(0, equals);
+    const std::string_view rest = text.substr(equals + 1);
+    const auto colon = rest.find(':');
+    if (colon == std::string_view::npos) return detail::bad_edit(text, "has no type with ':' behind it");
+    std::string_view word = rest.substr(0, colon);
+    const std::string_view written = rest.substr(colon + 1);
+    const bool array = word.ends_with("[]");
+    if (array) word.remove_suffix(2);
+    const auto named = [&](error e) {
+        e.message = concat("the value for ", quoted(key), ": ", e.message);
+        return e;
+    };
+    value_type type = value_type::array;
+    if (word == "str") word = "string";
+    if (!array && (word == "int" || word == "float")) {
+        type = detail::loose_type(word, meta.find(key), written);
+    } else {
+        for (std::uint32_t number = 0; is_value_type(number); ++number) {
+            if (name(static_cast<value_type>(number)) == word) type = static_cast<value_type>(number);
+        }
+    }
+    if (type == value_type::array) return detail::bad_edit(text, concat("has the unknown type ", quoted(word)));
+    auto parsed = array ? detail::parse_elements(written, type) : detail::parse_single(written, type);
+    if (!parsed) return named(std::move(parsed).error());
+    return metadata::entry{std::string(key), std::move(*parsed)};
+}
+
+inline result<metadata> edited(const metadata& meta, const metadata_edit& edit) {
+    const auto refused = [](std::string_view key) -> result<void> {
+        if (key == "general.alignment") {
+            return error{errc::invalid_argument, "the key 'general.alignment' says how the file is laid out and can't be changed alone"};
+        }
+        if (key.starts_with("split.")) {
+            return error{errc::invalid_argument,
+                         concat("the key ", quoted(key), " says which part of a model this file is; split or merge it instead")};
+        }
+        return {};
+    };
+    metadata out = meta;
+    for (const auto& key : edit.remove) {
+        if (auto ok = refused(key); !ok) return std::move(ok).error();
+        if (!out.remove(key)) return error{errc::missing_key, concat("there is no key ", quoted(key), " to remove")};
+    }
+    for (const auto& entry : edit.set) {
+        if (auto ok = refused(entry.key); !ok) return std::move(ok).error();
+        out.set(entry.key, entry.value);
+    }
+    return out;
+}
+
+namespace detail {
+
+inline constexpr std::size_t sector = 512;
+
+/// The header with other metadata, padded; the tensors stay where they are behind the start of the data.
+[[nodiscard]] inline result<std::string> header_with(const metadata& meta, const container& old) {
+    std::string out = header_start(old.where.version, old.tensors.size(), meta.size());
+    if (auto ok = append_keys(out, meta); !ok) return std::move(ok).error();
+    for (const auto& tensor : old.tensors) append_tensor(out, tensor, tensor.offset - old.where.data_offset);
+    out.resize(static_cast<std::size_t>(round_up<std::uint64_t>(out.size(), old.where.alignment)));
+    return out;
+}
+
+/// Writes `header` where it differs from `old`, if that is in one sector; false if it isn't.
+[[nodiscard]] inline result<bool> change_in_place(const std::filesystem::path& path, std::string_view old, std::string_view header) {
+    if (old.size() != header.size()) return false;
+    const auto first = static_cast<std::size_t>(std::ranges::mismatch(old, header).in1 - old.begin());
+    std::size_t last = header.size();
+    if (first == last) return true;
+    while (last > first && old[last - 1] == header[last - 1]) --last;
+    if (first / sector != (last - 1) / sector) return false;
+    int descriptor = -1;
+    do {
+        descriptor = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
+    } while (descriptor < 0 && errno == EINTR);
+    const unique_fd handle(descriptor);
+    if (!handle.is_open()) return colibri::detail::system_error("write", path, errno);
+    std::string now(old.size(), '\0');
+    if (auto ok = colibri::detail::pread_all(handle.get(), path, 0, std::as_writable_bytes(std::span(now))); !ok) return std::move(ok).error();
+    if (now != old) return error{errc::io, concat(quoted(path.string()), " was changed meanwhile; nothing was written")};
+    const std::string_view bytes = header.substr(first, last - first);
+    ::ssize_t put = -1;
+    do {
+        put = ::pwrite(handle.get(), bytes.data(), bytes.size(), static_cast<::off_t>(first));
+    } while (put < 0 && errno == EINTR);
+    if (put != static_cast<::ssize_t>(bytes.size())) return colibri::detail::system_error("write", path, put < 0 ? errno : ENOSPC);
+    if (::fsync(handle.get()) != 0) return colibri::detail::system_error("write", path, errno);
+    return true;
+}
+
+}  // namespace detail
+
+inline result<edit_way> edit_metadata(const std::filesystem::path& path, const metadata_edit& edit, const std::filesystem::path& output,
+                                      const progress_fn& watch) {
+    const auto within = [&](error e) { return std::move(e).within(quoted(path.string())); };
+    auto source = file_reader::open(path);
+    if (!source) return std::move(source).error();
+    auto old = read_container(**source);
+    if (!old) return within(std::move(old).error());
+    auto meta = edited(old->meta, edit);
+    if (!meta) return within(std::move(meta).error());
+    auto header = detail::header_with(*meta, *old);
+    if (!header) return within(std::move(header).error());
+    std::string before(static_cast<std::size_t>(std::min(old->where.data_offset, old->where.size)), '\0');
+    if (auto ok = (*source)->read_at(0, std::as_writable_bytes(std::span(before))); !ok) return within(std::move(ok).error());
+    if (output.empty()) {
+        if (*meta == old->meta) return edit_way::none;
+        auto done = detail::change_in_place(path, before, *header);
+        if (!done) return std::move(done).error();
+        if (*done) return edit_way::in_place;
+    }
+    auto opened = open_for_reading(path);
+    if (!opened) return std::move(opened).error();
+    const std::uint64_t data = old->where.size - before.size();
+    const std::uint64_t total = header->size() + data;
+    auto out = atomic_writer::create(output.empty() ? path : output, {.expected_size = total});
+    if (!out) return std::move(out).error();
+    if (auto ok = out->write(*header); !ok) return std::move(ok).error();
+    // Blocks can be shared between files if they begin at the same place in a block of both.
+    constexpr std::uint64_t block = 4096, at_once = std::uint64_t{64} << 20;
+    for (std::uint64_t at = before.size(); at < old->where.size;) {
+        const std::uint64_t end = at == before.size() ? round_up(at + 1, block) : at + at_once;
+        const std::uint64_t now = std::min(end, old->where.size) - at;
+        if (auto ok = out->copy(opened->handle.get(), at, now); !ok) return std::move(ok).error();
+        at += now;
+        if (watch && !watch({out->written(), total})) return error{errc::canceled, "the work was stopped"};
+    }
+    if (auto ok = out->commit(); !ok) return std::move(ok).error();
+    return edit_way::rewritten;
+}
+
+}  // namespace colibri::gguf
+
+// ---- colibri/gguf/tensor_reader.hpp
+
+// The bytes of a model's tensors, piece by piece, whatever their size.
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+
+namespace colibri::gguf {
+
+/// The open files of a model. Reads from several threads at once are fine.
+class tensor_reader {
+public:
+    /// Opens all parts. Errors: not_found, not_a_file, io; truncated (a part has become shorter since its header was read).
+    [[nodiscard]] static result<tensor_reader> open(const file& model) {
+        tensor_reader out;
+        for (const auto& part : model.parts()) {
+            auto opened = file_reader::open(part.path);
+            if (!opened) return std::move(opened).error();
+            if ((*opened)->size() < part.size) {
+                return error{errc::truncated, "the file became shorter while it was read", (*opened)->size(), quoted(part.path.string())};
+            }
+            out.parts_.push_back(std::move(*opened));
+        }
+        return out;
+    }
+
+    /// Fills `out` with the bytes of `tensor` from its byte `at` on. Errors: truncated, io.
+    [[nodiscard]] result<void> read(const tensor_info& tensor, std::uint64_t at, std::span<std::byte> out) {
+        return read_part(tensor.part, tensor.offset + at, out);
+    }
+    /// The same at an offset of a part's file.
+    [[nodiscard]] result<void> read_part(unsigned part, std::uint64_t offset, std::span<std::byte> out) {
+        auto ok = parts_[part]->read_at(offset, out);
+        if (!ok) return std::move(ok).error().within(quoted(parts_[part]->path().string()));
+        return {};
+    }
+
+private:
+    std::vector<std::unique_ptr<file_reader>> parts_;
+};
+
+/// Some bytes of one tensor, of whole blocks.
+struct tensor_piece {
+    const tensor_info* tensor = nullptr;
+    std::size_t index = 0;  ///< of the tensor in the list that was swept
+    std::uint64_t at = 0;   ///< of the first byte, in the tensor
+    std::span<const std::byte> bytes;
+
+    [[nodiscard]] bool is_first() const noexcept { return at == 0; }
+    [[nodiscard]] bool is_last() const noexcept { return at + bytes.size() == tensor->bytes; }
+};
+
+/// Bytes of tensors that a sweep holds at once.
+inline constexpr std::size_t sweep_window = std::size_t{8} << 20;
+
+/// Reads all of `tensors` in their order through a window of 8 MiB and calls `use(pieces)`, a result<void>, for each window full
+/// (a span of tensor_piece, one for each tensor that has bytes in it). `watch` gets bytes. Errors: those of reading and of
+/// `use`; canceled.
+template <class Use>
+[[nodiscard]] result<void> sweep_tensors(tensor_reader& in, std::span<const tensor_info> tensors, const progress_fn& watch, Use&& use) {
+    progress done;
+    for (const auto& tensor : tensors) done.total += tensor.bytes;
+    std::vector<std::byte> window(static_cast<std::size_t>(std::min<std::uint64_t>(sweep_window, done.total)));
+    std::vector<tensor_piece> pieces;
+    std::size_t filled = 0;
+    const auto hand_over = [&]() -> result<void> {
+        if (pieces.empty()) return {};
+        if (auto ok = use(std::span<const tensor_piece>(pieces)); !ok) return ok;
+        done.done += filled;
+        filled = 0;
+        pieces.clear();
+        if (watch && !watch(done)) return error{errc::canceled, "the work was stopped"};
+        return {};
+    };
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+        const tensor_info& tensor = tensors[i];
+        const auto kind = find_dtype(static_cast<std::uint32_t>(tensor.type));
+        const std::size_t block = kind ? kind->block_bytes : 1;
+        for (std::uint64_t at = 0; at < tensor.bytes;) {
+            const auto room = (window.size() - filled) / block * block;
+            const auto now = static_cast<std::size_t>(std::min<std::uint64_t>(room, tensor.bytes - at));
+            if (now == 0) {
+                if (auto ok = hand_over(); !ok) return ok;
+                continue;
+            }
+            const std::span<std::byte> place = std::span(window).subspan(filled, now);
+            if (auto ok = in.read(tensor, at, place); !ok) {
+                return std::move(ok).error().within(concat("tensor ", quoted(tensor.name)));
+            }
+            pieces.push_back({&tensor, i, at, place});
+            filled += now;
+            at += now;
+        }
+    }
+    return hand_over();
+}
+
+}  // namespace colibri::gguf
+
+// ---- colibri/gguf/hash.hpp
+
+// Hashes of a model's tensors, as a list that can be kept and compared.
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+
+namespace colibri::gguf {
+
+/// SHA-256 of each tensor's bytes in the file's order, and of all of them one behind the other. Neither names, types nor metadata
+/// count.
+struct model_hashes {
+    std::vector<sha256::digest> tensors;
+    sha256::digest whole{};
+};
+
+/// Reads all tensors once. `watch` gets bytes. Errors: truncated, io, canceled.
+[[nodiscard]] result<model_hashes> hash_tensors(const file& model, thread_pool& pool, const progress_fn& watch = {});
+
+/// One line of a list of hashes; texts are escaped.
+struct hash_line {
+    std::string hash;
+    std::string name;  ///< "FILE:TENSOR", "FILE", or "TENSOR"
+};
+
+/// The list as lines "sha256    HASH  FILE:TENSOR" and at the end "sha256    HASH  FILE", which other tools read too.
+[[nodiscard]] std::string hash_list_text(const file& model, const model_hashes& hashes);
+
+/// Reads a list; lines of other algorithms, comments (#) and empty lines don't count. Errors: bad_value (with the line's number;
+/// also when no line has a SHA-256).
+[[nodiscard]] result<std::vector<hash_line>> parse_hash_list(std::string_view text);
+
+/// What a list says of a model.
+struct hash_comparison {
+    std::vector<std::size_t> differing;  ///< indices of tensors
+    std::vector<std::size_t> unlisted;   ///< tensors that the list doesn't have, unless it has only the whole
+    std::vector<std::string> missing;    ///< names in the list, without a tensor
+    std::optional<bool> whole;           ///< whether the whole is the same; without: the list doesn't say
+
+    [[nodiscard]] bool same() const noexcept { return differing.empty() && unlisted.empty() && missing.empty() && whole.value_or(true); }
+};
+[[nodiscard]] hash_comparison compare_hashes(const file& model, const model_hashes& hashes, std::span<const hash_line> list);
+
+namespace detail {
+
+inline constexpr std::size_t whole_name = 4096;  // bytes of a name that are shown
+
+/// The line's name without the file in front.
+[[nodiscard]] inline std::string_view tensor_of_line(const file& model, std::string_view name, std::string_view file_name) {
+    if (!file_name.empty() && name.size() > file_name.size() && name.starts_with(file_name) && name[file_name.size()] == ':') {
+        return name.substr(file_name.size() + 1);
+    }
+    std::string_view rest = name;
+    while (model.find(rest) == nullptr) {
+        const auto colon = rest.find(':');
+        if (colon == std::string_view::npos) return name;
+        rest.remove_prefix(colon + 1);
+    }
+    return rest;
+}
+
+}  // namespace detail
+
+inline result<model_hashes> hash_tensors(const file& model, thread_pool& pool, const progress_fn& watch) {
+    auto in = tensor_reader::open(model);
+    if (!in) return std::move(in).error();
+    model_hashes out;
+    out.tensors.resize(model.tensors().size());
+    sha256 open;  // of the tensor that goes on in the next window: the last piece's
+    sha256 whole;
+    auto swept = sweep_tensors(*in, model.tensors(), watch, [&](std::span<const tensor_piece> pieces) -> result<void> {
+        const sha256 carried = open;
+        pool.for_chunks(pieces.size() + 1, 1, [&](std::size_t begin, std::size_t end, unsigned) {
+            for (std::size_t i = begin; i < end; ++i) {
+                if (i == 0) {  // the longest job first
+                    for (const auto& piece : pieces) whole.update(piece.bytes);
+                    continue;
+                }
+                const tensor_piece& piece = pieces[i - 1];
+                sha256 hash = piece.is_first() ? sha256() : carried;
+                hash.update(piece.bytes);
+                if (piece.is_last()) out.tensors[piece.index] = hash.finish();
+                else open = hash;  // only the last piece can be broken off
+            }
+        });
+        return {};
+    });
+    if (!swept) return std::move(swept).error();
+    out.whole = whole.finish();
+    return out;
+}
+
+inline std::string hash_list_text(const file& model, const model_hashes& hashes) {
+    const std::string name = escaped(model.parts()[0].path.string(), detail::whole_name);
+    std::string out;
+    for (std::size_t i = 0; i < hashes.tensors.size(); ++i) {
+        out += concat("sha256    ", hex_text(hashes.tensors[i]), "  ", name, ":", escaped(model.tensors()[i].name), "\n");
+    }
+    return out + concat("sha256    ", hex_text(hashes.whole), "  ", name, "\n");
+}
+
+inline result<std::vector<hash_line>> parse_hash_list(std::string_view text) {
+    std::vector<hash_line> out;
+    for (std::size_t number = 1; !text.empty(); ++number) {
+        const std::size_t end = std::min(text.find('\n'), text.size());
+        std::string_view line = text.substr(0, end);
+        text.remove_prefix(std::min(end + 1, text.size()));
+        if (line.ends_with('\r')) line.remove_suffix(1);
+        if (line.empty() || line[0] == '#') continue;
+        const auto word = [&] {
+            const std::size_t length = std::min(line.find(' '), line.size());
+            const std::string_view got = line.substr(0, length);
+            line.remove_prefix(std::min(line.find_first_not_of(' ', length), line.size()));
+            return got;
+        };
+        const auto refuse = [&](std::string_view what) {
+            return error{errc::bad_value, concat("line ", number, " ", what, "; lines have the form 'sha256  HASH  FILE:TENSOR'")};
+        };
+        const std::string_view kind = word();
+        if (kind == "xxh64" || kind == "sha1" || kind == "uuid") continue;
+        if (kind != "sha256") return refuse("is not a line of a list of hashes");
+        hash_line one{std::string(word()), std::string(line)};
+        if (one.hash.size() != 64 || one.hash.find_first_not_of("0123456789abcdef") != std::string::npos) {
+            return refuse("has no SHA-256, which is 64 digits in lower case");
+        }
+        if (one.name.empty()) return refuse("names nothing");
+        out.push_back(std::move(one));
+    }
+    if (out.empty()) return error{errc::bad_value, "there is no SHA-256 in the list"};
+    return out;
+}
+
+inline hash_comparison compare_hashes(const file& model, const model_hashes& hashes, std::span<const hash_line> list) {
+    hash_comparison out;
+    // The line of the whole has the file's name alone; names of tensors begin with it.
+    std::vector<std::string_view> sorted;
+    for (const auto& line : list) sorted.push_back(line.name);
+    std::ranges::sort(sorted);
+    const auto heads = [&](std::string_view name) {
+        const std::string start = concat(name, ":");
+        const auto at = std::ranges::lower_bound(sorted, std::string_view(start));
+        return at != sorted.end() && at->starts_with(start);
+    };
+    std::string_view file_name;
+    for (const auto& line : list) {
+        if (model.find(line.name) != nullptr) continue;
+        if (heads(line.name) || line.name.ends_with(".gguf")) file_name = line.name;
+    }
+    std::vector<bool> listed(model.tensors().size());
+    std::vector<std::pair<std::string, std::size_t>> names;  // escaped, as the list has them
+    for (std::size_t i = 0; i < listed.size(); ++i) names.emplace_back(escaped(model.tensors()[i].name), i);
+    std::ranges::sort(names);
+    bool any_tensor = false;
+    for (const auto& line : list) {
+        if (line.name == file_name) {
+            out.whole = line.hash == hex_text(hashes.whole);
+            continue;
+        }
+        any_tensor = true;
+        const std::string_view name = detail::tensor_of_line(model, line.name, file_name);
+        const auto at = std::ranges::lower_bound(names, name, {}, [](const auto& entry) -> std::string_view { return entry.first; });
+        if (at == names.end() || at->first != name) {
+            out.missing.emplace_back(name);
+            continue;
+        }
+        listed[at->second] = true;
+        if (line.hash != hex_text(hashes.tensors[at->second])) out.differing.push_back(at->second);
+    }
+    for (std::size_t i = 0; any_tensor && i < listed.size(); ++i) {
+        if (!listed[i]) out.unlisted.push_back(i);
+    }
+    return out;
+}
+
+}  // namespace colibri::gguf
+
 // ---- colibri/gguf/kind.hpp
 
 // What a GGUF file holds, said in words: a model, or one of the other things that come as GGUF.
@@ -9133,6 +10700,8 @@ struct file_summary {
 struct listing_options {
     value_style style = {};
     bool tensors = true;
+    std::string keys = "*";          ///< a pattern of matches_glob: only these keys
+    std::string tensor_names = "*";  ///< likewise of tensors
 };
 
 namespace detail {
@@ -9162,6 +10731,11 @@ namespace detail {
     return concat(hundredths / 100, ".", hundredths / 10 % 10, hundredths % 10);
 }
 
+/// Of a list's heading: "21", or "3 of 21" if a pattern left some out.
+[[nodiscard]] inline std::string shown_of(std::size_t shown, std::size_t all) {
+    return shown == all ? concat(all) : concat(shown, " of ", all);
+}
+
 }  // namespace detail
 
 /// The listing for a person: what the file is, its parts, types, metadata, tensors. Ends with a line end; safe for a
@@ -9182,21 +10756,21 @@ namespace detail {
                          concat(type.elements, " parameters"), concat(type.bytes, " bytes")});
     }
     out += detail::align_columns(lines);
-    out += concat("metadata (", gguf.meta().size(), "):\n");
     lines.clear();
     for (auto row : key_rows(gguf, options.style)) {
+        if (!matches_glob(options.keys, row.key)) continue;
         lines.push_back({std::move(row.key), std::move(row.type), std::move(row.text)});
     }
-    out += detail::align_columns(lines);
+    out += concat("metadata (", detail::shown_of(lines.size(), gguf.meta().size()), "):\n", detail::align_columns(lines));
     if (!options.tensors) return out;
-    out += concat("tensors (", gguf.tensors().size(), "):\n");
     lines.clear();
     for (auto row : tensor_rows(gguf)) {
+        if (!matches_glob(options.tensor_names, row.name)) continue;
         lines.push_back({std::move(row.name), std::string(row.type), std::move(row.shape), concat(row.bytes, " bytes"),
                          gguf.parts().size() > 1 ? concat("part ", row.part + 1, ", byte ", row.offset)
                                                  : concat("byte ", row.offset)});
     }
-    return out + detail::align_columns(lines);
+    return out + concat("tensors (", detail::shown_of(lines.size(), gguf.tensors().size()), "):\n", detail::align_columns(lines));
 }
 
 /// The listing as one JSON object on one line; arrays are whole, so a vocabulary is in it. Valid whatever the file
@@ -9223,6 +10797,7 @@ namespace detail {
     out += "],\"metadata\":[";
     comma = {};
     for (const auto& [key, value] : gguf.meta().entries()) {
+        if (!matches_glob(options.keys, key)) continue;
         separate();
         out += concat("{\"key\":", json_text(key), ",\"type\":", json_text(type_text(value)),
                       ",\"value\":", value_json(value), "}");
@@ -9232,6 +10807,7 @@ namespace detail {
         out += ",\"tensors\":[";
         comma = {};
         for (const auto& tensor : gguf.tensors()) {
+            if (!matches_glob(options.tensor_names, tensor.name)) continue;
             separate();
             out += concat("{\"name\":", json_text(tensor.name), ",\"type\":", json_text(name(tensor.type)),
                           ",\"shape\":", shape_text(tensor), ",\"bytes\":", tensor.bytes, ",\"offset\":", tensor.offset,
@@ -9245,170 +10821,357 @@ namespace detail {
 
 }  // namespace colibri::gguf
 
-// ---- colibri/gguf/writer.hpp
+// ---- colibri/gguf/split_plan.hpp
 
-// Writes GGUF files, version 3: header first, then tensor data as it comes.
+// Which tensor goes to which file of a split model.
 #include <algorithm>
 #include <cstdint>
 #include <filesystem>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 
 namespace colibri::gguf {
 
-/// Writes one file that appears under its name when it is complete. The tensors' types and shapes are given at the
-/// start, their bytes afterwards, in any pieces; so a file larger than memory can be written. One thread at a time.
-class writer {
-public:
-    /// Checks everything that a reader would and writes the header. Of `tensors` the name, type, n_dims and dims count.
-    /// Alignment is 'general.alignment' of `meta` (u32), else 32. Errors: bad_value, bad_utf8, bad_count, bad_type,
-    /// bad_alignment, duplicate, bad_shape, overflow; those of atomic_writer.
-    [[nodiscard]] static result<writer> create(const std::filesystem::path& path, const metadata& meta,
-                                               std::vector<tensor_info> tensors, write_options options = {});
+/// Most parts that a split model can have: the keys that number them have 16 bits.
+inline constexpr unsigned max_parts = 65535;
 
-    /// The tensors with the offsets and sizes that they have in the file.
-    [[nodiscard]] std::span<const tensor_info> tensors() const noexcept { return tensors_; }
-    /// The tensor whose bytes come next, or null when all are written.
-    [[nodiscard]] const tensor_info* next() const noexcept {
-        return current_ < tensors_.size() ? &tensors_[current_] : nullptr;
+/// How a model is cut. What is 0 sets no limit; with all at 0 everything goes to one file.
+struct split_limits {
+    std::uint64_t max_bytes = 0;    ///< of each file, its header counted
+    std::uint64_t max_tensors = 0;  ///< in each file
+    unsigned parts = 0;             ///< this many files, of about the same size; not together with the others
+};
+
+/// Bytes from "50G", "800M", "2000000", "4GiB": K, M and G are powers of 1000 here, as in other tools that split models and in
+/// the limits of hosts; KiB, MiB and GiB are powers of 1024. Errors: bad_value.
+[[nodiscard]] result<std::uint64_t> parse_shard_size(std::string_view text);
+
+/// Sets `part` of each tensor; the order stays, so parts ascend. `meta` is what the first file's header will hold.
+/// Errors: limit (the metadata alone, or one tensor, is larger than max_bytes), invalid_argument (more parts than tensors,
+/// or than a split model may have), bad_alignment, bad_type.
+[[nodiscard]] result<void> plan_split(const metadata& meta, std::vector<tensor_info>& tensors, const split_limits& limits);
+
+/// The names of a model's `count` files: `path` itself for one, else "NAME-00001-of-00003.gguf" with the NAME of "NAME.gguf",
+/// "NAME" or "NAME-00002-of-00007.gguf".
+[[nodiscard]] std::vector<std::filesystem::path> shard_paths(const std::filesystem::path& path, unsigned count);
+
+/// Removes the keys that say which part a file is.
+inline void remove_split_keys(metadata& meta) {
+    for (const std::string_view key : {"split.no", "split.count", "split.tensors.count"}) meta.remove(key);
+}
+
+namespace detail {
+
+/// Header bytes of one key.
+[[nodiscard]] inline std::uint64_t key_bytes(const metadata::entry& entry) {
+    std::string encoded;
+    entry.value.encode(encoded);
+    return 8 + entry.key.size() + 4 + encoded.size();
+}
+/// Header bytes of one tensor.
+[[nodiscard]] inline std::uint64_t entry_bytes(const tensor_info& tensor) {
+    return 8 + tensor.name.size() + 4 + std::uint64_t{8} * tensor.n_dims + 4 + 8;
+}
+
+/// The size of a file that is filled tensor by tensor.
+struct file_fill {
+    std::uint64_t alignment = default_alignment;
+    std::uint64_t header = 0;
+    std::uint64_t data = 0;
+    std::uint64_t tensors = 0;
+
+    [[nodiscard]] file_fill with(const tensor_info& tensor) const {
+        file_fill out = *this;
+        out.header += entry_bytes(tensor);
+        out.data += round_up(tensor.bytes, alignment);
+        ++out.tensors;
+        return out;
     }
+    [[nodiscard]] std::uint64_t bytes() const { return round_up(header, alignment) + data; }
+};
 
-    /// Writes the next bytes of next(); when it is complete the padding is added and the tensor behind it is next.
-    /// Errors: invalid_argument (more bytes than it has left), io.
-    [[nodiscard]] result<void> write(std::span<const std::byte> bytes) {
-        const tensor_info* tensor = next();
-        if (bytes.empty()) return {};
-        if (tensor == nullptr || bytes.size() > tensor->bytes - done_) {
+/// Cuts into `parts` files of about the same size: file i ends where the bytes so far come nearest to i+1 shares, while each
+/// file gets at least one tensor.
+inline void split_evenly(std::vector<tensor_info>& tensors, unsigned parts) {
+    std::uint64_t total = 0;
+    for (const auto& tensor : tensors) total += tensor.bytes;
+    std::uint64_t before = 0;
+    unsigned part = 0;
+    std::uint64_t in_part = 0;
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+        const std::uint64_t share = total / parts * (part + 1);
+        const std::uint64_t after = before + tensors[i].bytes;
+        const bool nearer_without = after > share && after - share > share - std::min(share, before);
+        const bool must = tensors.size() - i == parts - part - 1;  // one tensor for each file that is left
+        if (part + 1 < parts && in_part != 0 && (nearer_without || must)) {
+            ++part;
+            in_part = 0;
+        }
+        tensors[i].part = part;
+        ++in_part;
+        before = after;
+    }
+}
+
+}  // namespace detail
+
+inline result<std::uint64_t> parse_shard_size(std::string_view text) {
+    std::string_view rest = text;
+    if (rest.ends_with("iB") || rest.ends_with("ib")) return parse_byte_size(text);
+    if (rest.ends_with('B') || rest.ends_with('b')) rest.remove_suffix(1);
+    const unsigned power = rest.empty() ? 0 : colibri::detail::unit_power(rest.back());
+    if (power == 0) return parse_byte_size(text);
+    const auto number = parse_number<double>(rest.substr(0, rest.size() - 1));
+    const double bytes = number ? *number * std::pow(1000.0, power) : 0.0;
+    if (!(bytes >= 1.0) || bytes > 1e18) {
+        return error{errc::bad_value, concat(quoted(text), " is not a size; write for example 50G, 800M or 4GiB")};
+    }
+    return static_cast<std::uint64_t>(bytes);
+}
+
+inline result<void> plan_split(const metadata& meta, std::vector<tensor_info>& tensors, const split_limits& limits) {
+    auto alignment = detail::read_alignment(meta);
+    if (!alignment) return std::move(alignment).error();
+    for (auto& tensor : tensors) tensor.part = 0;
+    if (limits.parts != 0) {
+        if (limits.parts > max_parts || limits.parts > std::max<std::size_t>(tensors.size(), 1)) {
             return error{errc::invalid_argument,
-                         concat(bytes.size(), " bytes are too many for what is left of the tensor ",
-                                tensor == nullptr ? std::string("list") : quoted(tensor->name))};
+                         concat("a model of ", tensors.size(), " tensors can't be cut into ", limits.parts,
+                                " files; each needs a tensor, and there may be ", max_parts)};
         }
-        if (auto ok = out_.write(bytes); !ok) return ok;
-        done_ += bytes.size();
-        if (done_ < tensor->bytes) return {};
-        ++current_;
-        done_ = 0;
-        return pad();
-    }
-
-    /// Puts the file under its name. Errors: invalid_argument (bytes of a tensor are missing), io.
-    [[nodiscard]] result<void> finish() {
-        if (const tensor_info* tensor = next()) {
-            return error{errc::invalid_argument,
-                         concat("the tensor ", quoted(tensor->name), " lacks ", tensor->bytes - done_, " bytes")};
-        }
-        return out_.commit();
-    }
-
-private:
-    explicit writer(atomic_writer out) : out_(std::move(out)) {}
-
-    /// Zeros up to the next multiple of the alignment.
-    [[nodiscard]] result<void> pad() {
-        static constexpr std::byte zeros[4096] = {};
-        std::uint64_t left = round_up(out_.written(), alignment_) - out_.written();
-        while (left != 0) {
-            const auto now = static_cast<std::size_t>(std::min<std::uint64_t>(left, sizeof zeros));
-            if (auto ok = out_.write(std::span(zeros, now)); !ok) return ok;
-            left -= now;
-        }
+        detail::split_evenly(tensors, limits.parts);
         return {};
     }
+    if (limits.max_bytes == 0 && limits.max_tensors == 0) return {};
+    // The keys of a part: its number and the counts (three short numbers), and the alignment if it isn't the usual one.
+    constexpr std::uint64_t split_keys = (8 + 8 + 4 + 2) + (8 + 11 + 4 + 2) + (8 + 19 + 4 + 4);
+    const std::uint64_t keys = 24 + split_keys + (*alignment == default_alignment ? 0 : 8 + 17 + 4 + 4);
+    detail::file_fill fill{.alignment = *alignment, .header = 24 + split_keys};
+    for (const auto& entry : meta.entries()) {
+        if (!entry.key.starts_with("split.")) fill.header += detail::key_bytes(entry);
+    }
+    const auto fits = [&](const detail::file_fill& file) {
+        return (limits.max_bytes == 0 || file.bytes() <= limits.max_bytes) &&
+               (limits.max_tensors == 0 || file.tensors <= limits.max_tensors);
+    };
+    if (!fits(fill)) {
+        return error{errc::limit, concat("the metadata alone takes ", fill.bytes(), " bytes, more than the ", limits.max_bytes,
+                                         " that a file may have; allow larger files")};
+    }
+    unsigned part = 0;
+    for (auto& tensor : tensors) {
+        auto next = fill.with(tensor);
+        if (!fits(next)) {
+            next = detail::file_fill{.alignment = *alignment, .header = keys}.with(tensor);
+            if (!fits(next)) {
+                return error{errc::limit,
+                             concat("the tensor ", quoted(tensor.name), " alone makes a file of ", next.bytes(),
+                                    " bytes, more than the ", limits.max_bytes, " that are allowed; allow larger files")};
+            }
+            if (++part == max_parts) {
+                return error{errc::invalid_argument,
+                             concat("more than ", max_parts, " files would be needed; allow larger ones")};
+            }
+        }
+        tensor.part = part;
+        fill = next;
+    }
+    return {};
+}
 
-    atomic_writer out_;
+inline std::vector<std::filesystem::path> shard_paths(const std::filesystem::path& path, unsigned count) {
+    if (count <= 1) return {path};
+    std::string stem = path.filename().string();
+    if (stem.ends_with(".gguf")) stem.resize(stem.size() - 5);
+    constexpr std::string_view pattern = "-00000-of-00000";
+    if (stem.size() > pattern.size()) {
+        const std::string_view tail = std::string_view(stem).substr(stem.size() - pattern.size());
+        const bool numbered = std::ranges::equal(tail, pattern, [](char c, char like) {
+            return like == '0' ? c >= '0' && c <= '9' : c == like;
+        });
+        if (numbered) stem.resize(stem.size() - pattern.size());
+    }
+    std::vector<std::filesystem::path> out;
+    const auto five = [](unsigned n) {
+        const std::string digits = concat(n);
+        return std::string(digits.size() < 5 ? 5 - digits.size() : 0, '0') + digits;
+    };
+    for (unsigned i = 1; i <= count; ++i) {
+        out.push_back(path.parent_path() / concat(stem, "-", five(i), "-of-", five(count), ".gguf"));
+    }
+    return out;
+}
+
+}  // namespace colibri::gguf
+
+// ---- colibri/gguf/shard_writer.hpp
+
+// Writes a model as one GGUF file or as a set of them.
+#include <filesystem>
+#include <span>
+#include <utility>
+#include <vector>
+
+
+namespace colibri::gguf {
+
+/// As `writer`, for tensors whose `part` says which file they go to (see plan_split; `tensors()` of a split `file` have theirs).
+/// All parts are given their place on the disk at the start and appear at `finish`, the first one last: a set that was broken off
+/// can't be opened, and a set of before is either whole or can't be opened. Move-only; one thread at a time.
+class shard_writer {
+public:
+    /// `path` is the file's name, or for several parts what shard_paths makes of it. The first part gets all of `meta`, the others
+    /// only the keys that number them and the alignment; keys 'split.*' of `meta` are replaced.
+    /// Errors: invalid_argument (parts descend, one of them has no tensor, or there are too many); those of writer::create.
+    [[nodiscard]] static result<shard_writer> create(const std::filesystem::path& path, metadata meta,
+                                                     std::vector<tensor_info> tensors, const write_options& options = {});
+
+    /// The tensors with their offsets and sizes in their parts' files.
+    [[nodiscard]] std::span<const tensor_info> tensors() const noexcept { return tensors_; }
+    /// The files that will appear.
+    [[nodiscard]] std::span<const std::filesystem::path> paths() const noexcept { return paths_; }
+    /// The tensor whose bytes come next, or null when all are written.
+    [[nodiscard]] const tensor_info* next() const noexcept { return current_ < tensors_.size() ? &tensors_[current_] : nullptr; }
+
+    /// Writes the next bytes of next(). Errors: invalid_argument (more bytes than it has left), io.
+    [[nodiscard]] result<void> write(std::span<const std::byte> bytes) {
+        if (bytes.empty()) return {};
+        if (current_ == tensors_.size()) return writers_.back().write(bytes);  // which says what is wrong
+        writer& out = writers_[tensors_[current_].part];
+        const tensor_info* before = out.next();
+        if (auto ok = out.write(bytes); !ok) return ok;
+        if (out.next() == before) return {};
+        ++current_;
+        return out.next() == nullptr ? out.seal() : result<void>();
+    }
+
+    /// Puts the files under their names. Errors: invalid_argument (bytes of a tensor are missing), io.
+    [[nodiscard]] result<void> finish();
+
+private:
+    shard_writer() = default;
+
+    std::vector<writer> writers_;
     std::vector<tensor_info> tensors_;
+    std::vector<std::filesystem::path> paths_;
     std::size_t current_ = 0;
-    std::uint64_t done_ = 0;  // bytes written of the current tensor
-    std::uint64_t alignment_ = default_alignment;
 };
 
 namespace detail {
 
-inline void append_text(std::string& out, std::string_view text) {
-    append_number(out, static_cast<std::uint64_t>(text.size()));
-    out += text;
-}
-
-/// Header bytes without the padding; `tensors` get sizes, and offsets from the start of the data, in their order.
-[[nodiscard]] inline result<std::string> encode_header(const metadata& meta, std::uint64_t alignment,
-                                                       std::vector<tensor_info>& tensors) {
-    std::string out = "GGUF";
-    append_number(out, std::uint32_t{3});
-    append_number(out, static_cast<std::uint64_t>(tensors.size()));
-    append_number(out, static_cast<std::uint64_t>(meta.size()));
-    for (const auto& [key, value] : meta.entries()) {
-        if (auto ok = check_name("key", key, error::no_offset); !ok) return std::move(ok).error();
-        if (key.size() > max_key_size)
-            return error{errc::bad_count, concat("the key ", quoted(key), " is longer than ", max_key_size, " bytes")};
-        append_text(out, key);
-        append_number(out, static_cast<std::uint32_t>(value.type()));
-        value.encode(out);
-    }
-    std::uint64_t offset = 0;
-    for (auto& tensor : tensors) {
-        const auto named = [&](error e) { return std::move(e).within(concat("tensor ", quoted(tensor.name))); };
-        if (auto ok = check_name("tensor name", tensor.name, error::no_offset); !ok) return std::move(ok).error();
-        if (tensor.name.size() > max_tensor_name) {
-            return named({errc::bad_value, concat("its name is longer than ", max_tensor_name, " bytes")});
-        }
-        if (tensor.n_dims > max_dims)
-            return named({errc::bad_shape, concat("it has more than ", max_dims, " dimensions")});
-        for (unsigned i = tensor.n_dims; i < max_dims; ++i) {
-            if (tensor.dims[i] != 1)
-                return named({errc::bad_shape, "a dimension beyond its number of dimensions is not 1"});
-        }
-        auto bytes = tensor_bytes(tensor.type, tensor.dims, tensor.n_dims);
-        if (!bytes) return named(std::move(bytes).error());
-        tensor.bytes = *bytes;
-        tensor.offset = offset;
-        tensor.part = 0;
-        append_text(out, tensor.name);
-        append_number(out, static_cast<std::uint32_t>(tensor.n_dims));
-        for (unsigned i = 0; i < tensor.n_dims; ++i) append_number(out, tensor.dims[i]);
-        append_number(out, static_cast<std::uint32_t>(tensor.type));
-        append_number(out, tensor.offset);
-        const auto end = checked_add(offset, *bytes);
-        if (!end || *end > (~std::uint64_t{0} >> 1) - alignment)
-            return named({errc::overflow, "the tensors are larger than any file"});
-        offset = round_up(*end, alignment);
-    }
-    std::vector<std::string_view> names;
-    names.reserve(tensors.size());
-    for (const auto& tensor : tensors) names.push_back(tensor.name);
-    std::ranges::sort(names);
-    if (const auto twice = std::ranges::adjacent_find(names); twice != names.end()) {
-        return error{errc::duplicate, "the tensor is there twice", error::no_offset, concat("tensor ", quoted(*twice))};
+/// Metadata of part `number`, with the keys that number it.
+[[nodiscard]] inline metadata shard_metadata(const metadata& whole, unsigned number, unsigned count, std::size_t tensors) {
+    metadata out;
+    if (number == 0) out = whole;
+    else if (const value* alignment = whole.find("general.alignment")) out.set("general.alignment", *alignment);
+    if (count > 1) {
+        out.set("split.no", static_cast<std::uint16_t>(number));
+        out.set("split.count", static_cast<std::uint16_t>(count));
+        out.set("split.tensors.count", static_cast<std::int32_t>(tensors));
     }
     return out;
 }
 
 }  // namespace detail
 
-inline result<writer> writer::create(const std::filesystem::path& path, const metadata& meta,
-                                     std::vector<tensor_info> tensors, write_options options) {
-    const auto within = [&](error e) { return std::move(e).within(quoted(path.string())); };
-    auto alignment = detail::read_alignment(meta);
-    if (!alignment) return within(std::move(alignment).error());
-    auto header = detail::encode_header(meta, *alignment, tensors);
-    if (!header) return within(std::move(header).error());
-    const std::uint64_t data = round_up<std::uint64_t>(header->size(), *alignment);
-    std::uint64_t end = data;
-    for (auto& tensor : tensors) {
-        tensor.offset += data;
-        end = round_up(tensor.offset + tensor.bytes, *alignment);
+inline result<shard_writer> shard_writer::create(const std::filesystem::path& path, metadata meta,
+                                                 std::vector<tensor_info> tensors, const write_options& options) {
+    remove_split_keys(meta);
+    const auto refuse = [](std::string message) { return error{errc::invalid_argument, std::move(message)}; };
+    std::vector<std::vector<tensor_info>> parts(1);
+    for (const auto& tensor : tensors) {
+        // The first part may be metadata alone, as some sets are cut; a later one without tensors would be a mistake.
+        if (tensor.part + 1 < parts.size() || tensor.part > parts.size() || tensor.part >= max_parts) {
+            return refuse(concat("the tensor ", quoted(tensor.name), " is for part ", tensor.part + 1, ", behind part ", parts.size(),
+                                 "; parts have to follow each other"));
+        }
+        if (tensor.part == parts.size()) parts.emplace_back();
+        parts.back().push_back(tensor);
     }
-    options.expected_size = end;
-    auto out = atomic_writer::create(path, options);
+    std::vector<std::string_view> names;
+    for (const auto& tensor : tensors) names.push_back(tensor.name);
+    std::ranges::sort(names);
+    if (const auto twice = std::ranges::adjacent_find(names); twice != names.end()) {
+        return error{errc::duplicate, "the tensor is there twice", error::no_offset, concat("tensor ", quoted(*twice))};
+    }
+    shard_writer out;
+    const auto count = static_cast<unsigned>(parts.size());
+    out.paths_ = shard_paths(path, count);
+    for (unsigned i = 0; i < count; ++i) {
+        auto made = writer::create(out.paths_[i], detail::shard_metadata(meta, i, count, tensors.size()), parts[i], options);
+        if (!made) return std::move(made).error();
+        for (tensor_info tensor : made->tensors()) {
+            tensor.part = i;
+            out.tensors_.push_back(std::move(tensor));
+        }
+        out.writers_.push_back(std::move(*made));
+    }
+    return out;
+}
+
+inline result<void> shard_writer::finish() {
+    for (auto& part : writers_) {
+        if (auto ok = part.seal(); !ok) return ok;
+    }
+    // Without its first part a set can't be opened, so old and new parts are never taken for one model.
+    if (writers_.size() > 1 && ::unlink(writers_[0].path().c_str()) != 0 && errno != ENOENT) {
+        return colibri::detail::system_error("replace", paths_[0], errno);
+    }
+    for (std::size_t i = writers_.size(); i-- > 0;) {
+        if (auto ok = writers_[i].finish(); !ok) return ok;
+    }
+    return {};
+}
+
+}  // namespace colibri::gguf
+
+// ---- colibri/gguf/rewrite.hpp
+
+// A model written again in other files: split, merged, or with other metadata. The tensors' bytes stay the same.
+#include <filesystem>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+
+namespace colibri::gguf {
+
+/// Metadata and tensors of `model` as they would be written: without the keys of a split one, cut by `limits` (none: one file).
+/// Errors: those of plan_split.
+struct rewrite_plan {
+    metadata meta;
+    std::vector<tensor_info> tensors;
+    std::vector<std::filesystem::path> paths;  ///< of the files that will appear
+};
+[[nodiscard]] inline result<rewrite_plan> plan_rewrite(const file& model, const std::filesystem::path& output,
+                                                       const split_limits& limits = {}) {
+    rewrite_plan out{model.meta(), {model.tensors().begin(), model.tensors().end()}, {}};
+    remove_split_keys(out.meta);
+    if (auto ok = plan_split(out.meta, out.tensors, limits); !ok) return std::move(ok).error();
+    out.paths = shard_paths(output, out.tensors.empty() ? 1 : out.tensors.back().part + 1);
+    return out;
+}
+
+/// Writes a plan of plan_rewrite; memory stays within some MiB. Nothing appears unless everything is written. `watch` gets bytes
+/// of tensors. Errors: those of reading and writing; canceled.
+[[nodiscard]] inline result<void> rewrite(const file& model, const rewrite_plan& plan, const std::filesystem::path& output,
+                                          const progress_fn& watch = {}) {
+    auto in = tensor_reader::open(model);
+    if (!in) return std::move(in).error();
+    auto out = shard_writer::create(output, plan.meta, plan.tensors);
     if (!out) return std::move(out).error();
-    writer made(std::move(*out));
-    made.alignment_ = *alignment;
-    made.tensors_ = std::move(tensors);
-    if (auto ok = made.out_.write(*header); !ok) return std::move(ok).error();
-    if (auto ok = made.pad(); !ok) return std::move(ok).error();
-    return made;
+    auto copied = sweep_tensors(*in, model.tensors(), watch, [&](std::span<const tensor_piece> pieces) -> result<void> {
+        for (const auto& piece : pieces) {
+            if (auto ok = out->write(piece.bytes); !ok) return ok;
+        }
+        return {};
+    });
+    if (!copied) return copied;
+    return out->finish();
 }
 
 }  // namespace colibri::gguf
@@ -9802,6 +11565,44 @@ inline void quantise_column(const float* x, const activation_matrix& out, std::s
 
 }  // namespace colibri::quant
 
+// ---- colibri/quant/block_encoder.hpp
+
+// How a format says that it can be written.
+#include <concepts>
+#include <cstddef>
+
+
+namespace colibri::quant {
+
+/// How blocks of F are made: specialised for each format that can be written, with one of
+///   static F encode(const float* x, const float* importance) noexcept;
+///   static void encode(const float* x, const float* importance, std::size_t blocks, F* out) noexcept;
+/// `x` has block_size values a block, `importance` is null or has a weight for each, finite and not negative. The result is the
+/// same on every machine, and that of a block doesn't depend on other blocks. A block with an infinity or a NaN decodes to
+/// infinities or NaNs (NVFP4, which has neither: to its largest value). Allocates nothing. A format with neither this nor
+/// `F::encode(x)` can't be written.
+template <block_format F>
+struct block_encoder {};
+
+namespace detail {
+
+template <class F>
+concept block_searched = requires(const float* x) {
+    { block_encoder<F>::encode(x, x) } noexcept -> std::same_as<F>;
+};
+template <class F>
+concept row_searched = requires(const float* x, F* out) {
+    { block_encoder<F>::encode(x, x, std::size_t{1}, out) } noexcept -> std::same_as<void>;
+};
+
+}  // namespace detail
+
+/// A format that can be written, by itself or through its `block_encoder`.
+template <class F>
+concept writable_format = encodable_format<F> || detail::block_searched<F> || detail::row_searched<F>;
+
+}  // namespace colibri::quant
+
 // ---- colibri/quant/decode.hpp
 
 // The order of operations that gives codes their values, shared by the formats of one shape.
@@ -9856,52 +11657,1224 @@ constexpr void decode_super_minimum(const F& block, float* out) noexcept {
 
 }  // namespace colibri::quant::detail
 
-// ---- colibri/quant/floats.hpp
+// ---- colibri/quant/iq_grids.hpp
 
-// Weights that are floats: F32, F16, BF16.
+// The grids of IQ1, IQ2 and IQ3: which combinations of 4 or 8 magnitudes have a number. Part of the file format.
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+
+namespace colibri::quant {
+
+namespace detail {
+
+// A grid is a sorted set of points. A point is a number whose digits, the lowest first, are its 8 base-3 (4 base-8)
+// coordinates; bit p of a set says that p is in the grid; a point's number is how many smaller ones there are.
+
+inline constexpr std::array<std::uint64_t, 103> iq1_points = {
+    0x514202a085142555, 0xa28a2086a8314508, 0x14508514202a081a, 0xa005152545442082, 0x8208001888208202,
+    0x0aaabb88a02a03a0, 0xaa0a0022000baa90, 0x4508514008a0828c, 0x0851421450808821, 0x2a8008a09808308a,
+    0x4248208514214508, 0x20a0c22c01450855, 0xa2aaa8242a00268a, 0x0028280808afe208, 0xa82028aa284202a0,
+    0xa8bab9089b0a2080, 0x3aaaaea289aeca20, 0xb80e82bbbaeaeb7c, 0x2202920ed3caba22, 0x820aba8aa8202200,
+    0x3ba2e04a2a000802, 0x81408100a22b2022, 0x8514012208288aaa, 0x5421450920821550, 0x203aa8230208a085,
+    0xa208514254208284, 0x082a021450950820, 0x200248a08082a8b8, 0xab2802a268a28208, 0x083082082085082a,
+    0xa085142145004045, 0x8229014500514200, 0x1430a1082a828a00, 0x2145082882145005, 0x2aaa200202208514,
+    0xa828ae8ab1122000, 0x0a820070a8aaa1ba, 0x8200840222280208, 0xaa2ab0eaa0804800, 0xa7daea22ba8b20c2,
+    0xaa2ab092a86e8b8b, 0x48202a0c448a8b72, 0x20aa082a8a284084, 0xa09aafa222a2ccc8, 0xa82a00020002a8e8,
+    0xa2a28ba080200088, 0xba0a328280a0ba28, 0x2ba0a2ebfebab8be, 0x00a2ea280a8a08a2, 0xdeeaa4fa0c0232a1,
+    0xeb7ebe8d2ea82bef, 0xdeba7de6bf7ff7fa, 0x12fa26bfff27fb69, 0x0ebeaa10228ae1e9, 0xae820ba8b208aa84,
+    0x62048083e924baff, 0x002ba40aa8f2682c, 0x0012aae208082a02, 0x82c920a60a2a8202, 0x8c00a20028829089,
+    0x6c00080882001380, 0x8abea602bbaaaa8a, 0xd02e976b8002caa0, 0xdeaa2e108210e9b2, 0x820a0004a5d11528,
+    0x20a1010820828a00, 0xa0843222ba39aa82, 0x0262a28a00188009, 0xac21450051441481, 0x20aa085142145082,
+    0x45082a120a87aa28, 0x08514208a0051421, 0x22a240a002200145, 0x8a6a08a208008800, 0x0a200080aaaab86e,
+    0x5044082122c8e282, 0x8515208a09514214, 0x2a2aaa080a861450, 0x21450851420a0080, 0xe2085142145000a8,
+    0x082a82180a828820, 0x0a028bb08aaaa2aa, 0x0aaa80822820aa2a, 0x220288a900280828, 0xba8a08b8280bbea0,
+    0xaef8a4baffaeb24b, 0x30a0b668285220aa, 0x6a220828020a80e6, 0x2baaaa020a208062, 0x0808a2a0a9a2eaaa,
+    0x0e8200228aa02010, 0x400aa08514214500, 0x4a0006a921450851, 0x440d1000a50802aa, 0x0514214508288214,
+    0x0020f2ac82820800, 0x20ba0a280aaa0000, 0x280948820002a2ea, 0x0051454b110014e9, 0x5142145002a80145,
+    0x400a288808248808, 0x02a0051401450008, 0x0000000145085140};
+
+inline constexpr std::array<std::uint64_t, 103> iq2_xxs_points = {
+    0x4141441055141555, 0x0000100044140400, 0x0040001400400400, 0x1050000004000000, 0x4004140100114140,
+    0x0500001000400450, 0x0001000050000010, 0x4004144100004000, 0x0400000400001414, 0x0000000000040000,
+    0x0000000000100400, 0x0010100414000000, 0x1001040011040040, 0x0000000100404000, 0x0000000004010000,
+    0x0000400440041000, 0x0000100000000004, 0x1000400000001000, 0x0000000000000000, 0x0040000004000105,
+    0x0000000000110000, 0x0000000001000000, 0x0414000000000040, 0x0000050100010000, 0x0000001010000000,
+    0x0000000000500000, 0x0000414000000000, 0x0040000000004001, 0x0000004000040000, 0x0000000000000000,
+    0x0000040040000040, 0x0000000004000000, 0x0000000000000000, 0x0000000001000000, 0x0110104144105000,
+    0x0000400010000414, 0x0040400000440400, 0x4000000100404000, 0x0010000000010010, 0x0000001004000010,
+    0x0000000100000000, 0x0414000000000000, 0x0000000000011000, 0x0401100000000004, 0x0004000000000000,
+    0x0050441000040000, 0x0100000104000000, 0x0000000000040000, 0x0000000000000001, 0x0000000000000040,
+    0x0001000001400000, 0x0400000000000000, 0x0000000100000000, 0x0400000004100400, 0x0040000000000000,
+    0x0004000000000000, 0x0000000000000000, 0x0001000001000041, 0x0040000000004000, 0x0000400000000000,
+    0x0011000000001000, 0x0000000000000000, 0x0400000000001400, 0x0000000000000000, 0x0000000000000000,
+    0x0000000000000001, 0x0000000000000000, 0x0000000000000000, 0x0004000041400000, 0x0040040000004000,
+    0x0000000000000004, 0x0000000000000004, 0x0040001000441400, 0x0400000004000000, 0x0004000010000000,
+    0x4000000001000040, 0x0000000000000000, 0x0000000000010000, 0x0000010000000000, 0x0104000000000000,
+    0x0100000000000410, 0x0040000000004000, 0x0001000000000000, 0x0040000400000000, 0x0000000000000001,
+    0x0000000001000000, 0x0000000000000000, 0x0000000000000000, 0x0100000000001000, 0x0000000000000000,
+    0x0000000000000000, 0x0000100000000400, 0x0000000100000004, 0x0000040000000000, 0x0000000000000000,
+    0x0000000000000400, 0x0000000000000000, 0x0000000000000000, 0x0000000000000000, 0x0000000000040000,
+    0x0000000000000004, 0x0000000000000000, 0x0000000000000000};
+
+inline constexpr std::array<std::uint64_t, 103> iq2_xs_points = {
+    0x1541455551555555, 0x4145505555540145, 0x4010515400010510, 0x5550000101000441, 0x0004140115154145,
+    0x0404010500414550, 0x0005100041400000, 0x1105554000004000, 0x0540400010010414, 0x0010400000040001,
+    0x0000000104000100, 0x4550515554011000, 0x1051540001054041, 0x5000500100004140, 0x0000010000400011,
+    0x1001450041455000, 0x0100004140000004, 0x0400400000000000, 0x0000000000010000, 0x0400004004000505,
+    0x0000000000110000, 0x0000000000000004, 0x5555000000000040, 0x0400010000414010, 0x0010001040001050,
+    0x0000010000100000, 0x4000414400000400, 0x0040000000000001, 0x1000000010040000, 0x0000000001000100,
+    0x0000040141100000, 0x0000000400100001, 0x0000010010000000, 0x0144000000001001, 0x1105554145555000,
+    0x0500414550000414, 0x0141404000440001, 0x4000000000000140, 0x0010000414014515, 0x0000041001050001,
+    0x4000010100400000, 0x0414000000000010, 0x0000000101011000, 0x0040004100001004, 0x0000000000400000,
+    0x1041455000000000, 0x4140000004000105, 0x0000000000050004, 0x0000001000000040, 0x0004040105400000,
+    0x0000410100004010, 0x0000001040000000, 0x0000100000001000, 0x0000404000400404, 0x0140100000010000,
+    0x0000000000000000, 0x4000004000000000, 0x0100101001000041, 0x0000000000005000, 0x0010000000000000,
+    0x4001000100000004, 0x0000000000000000, 0x0000000110000400, 0x0000000000001000, 0x0000001000000000,
+    0x0000000001000000, 0x0000000000000400, 0x0010100000000400, 0x0415010515400000, 0x0001155000005000,
+    0x0100000000041004, 0x0001400000000400, 0x0040001000541441, 0x0100000004000040, 0x0400004000000000,
+    0x1000000100000000, 0x0014010000040004, 0x0000000000040400, 0x0004000000000000, 0x0105100404100000,
+    0x0000010001000400, 0x0001000000100001, 0x0400000000000000, 0x0000004400004000, 0x0000000000001041,
+    0x0014000000001000, 0x0000000100000000, 0x0400000000000000, 0x0000000400000000, 0x0000000000000100,
+    0x0000001000000010, 0x0000000404014500, 0x4000000000010000, 0x0001144000000010, 0x0004000100000010,
+    0x4000000000400000, 0x0000000000000000, 0x0000000000000000, 0x0040000400004000, 0x1040000000000045,
+    0x0500000000000004, 0x0000050000000000, 0x0000000100010000};
+
+inline constexpr std::array<std::uint64_t, 103> iq2_s_points = {
+    0x1555455551555555, 0x5545505155551105, 0x5010515414150514, 0x5550101111000455, 0x5145541555555545,
+    0x5414555514555550, 0x1451000455401051, 0x1155154000105004, 0x0540010110515555, 0x0040401051440455,
+    0x0000100510140100, 0x4551515554004000, 0x5555541451151555, 0x5000145505155545, 0x0414000504414114,
+    0x1455551455455000, 0x5505155540105154, 0x0514400010500414, 0x4000001000041401, 0x0140105154045155,
+    0x0010500414550000, 0x1000041004000010, 0x5154000000000400, 0x0011010405415115, 0x1401050540415054,
+    0x0104510010100004, 0x0514554400050000, 0x1440001050041455, 0x0000110004140105, 0x0004000400010500,
+    0x1050001411000000, 0x0004150000400000, 0x0000100000000000, 0x0140040000004004, 0x1555554555555000,
+    0x5505554550514414, 0x1541401051541455, 0x4000005004145104, 0x4550515554555555, 0x1051541455550041,
+    0x5004145500004150, 0x5514100000400010, 0x0001040041455051, 0x0100004140105154, 0x0000400010500040,
+    0x1555455000000000, 0x5540005154145555, 0x0010500414550515, 0x1400041401051440, 0x5154145555000000,
+    0x0414550000414010, 0x1400000040001050, 0x0000000000110004, 0x0040414010515400, 0x0040001050000001,
+    0x1000100000000000, 0x4400004000000000, 0x1040041451051545, 0x0004140105154000, 0x0400010400100010,
+    0x1451010000000100, 0x0000004000105004, 0x0010001010000414, 0x0000000000040004, 0x0000105000100000,
+    0x0010010000100000, 0x0000000000004000, 0x0000000400000000, 0x5414114515404000, 0x1455450001411011,
+    0x1140004140005154, 0x0000000010500015, 0x0041455011555400, 0x4140105154000105, 0x0010500001010000,
+    0x1000000000000050, 0x0000000105000141, 0x4000010000014040, 0x0004000000000000, 0x5545010000400500,
+    0x0000414010515410, 0x0000101050001411, 0x0000100004140000, 0x4010515440000000, 0x1050004001000041,
+    0x1100000000004000, 0x0010001000000010, 0x0001100041400000, 0x0000005000000000, 0x0000000000001100,
+    0x0040000000000000, 0x0000105410111100, 0x0010000001040000, 0x4004100000000400, 0x5100014400000014,
+    0x0100000000400010, 0x0000000010001040, 0x0000000000000000, 0x0040000000000004, 0x0100000000000040,
+    0x0400004000000000, 0x0000011401400000, 0x0000000100001000};
+
+inline constexpr std::array<std::uint64_t, 64> iq3_xxs_points = {
+    0x2800000402058a15, 0x010010020522050a, 0x200082008a050215, 0x0100000000200582, 0x2800801080000800,
+    0x0000040004000082, 0x0010000020000000, 0x0002000800005100, 0x00000180150a050a, 0x0000000000050205,
+    0x040000000102050a, 0x0040004002010005, 0x0000010000000022, 0x0200004000110000, 0x0000000000000020,
+    0x0000000100040000, 0x0000000402450a05, 0x018800000102052a, 0x0000200180058205, 0x1100000000001102,
+    0x0000080020000000, 0x1000000200800008, 0x0000000000000000, 0x000000200000400a, 0x04200100000a0502,
+    0x0000005002010005, 0x040004000020010a, 0x0000000008000200, 0x0400008001000000, 0x0000200000040041,
+    0x0008000040001000, 0x0001000008000000, 0x00008800a0008010, 0x1000000000000000, 0x0041000180010000,
+    0x0000002000000080, 0x0010020000000010, 0x0100000800200000, 0x0000000000000000, 0x0000000001000520,
+    0x0100000200000400, 0x0000200000400041, 0x0400000004001000, 0x0000080000000004, 0x0400000000880100,
+    0x0000000002000004, 0x0000010000000000, 0x0000000400100000, 0x0010005000100000, 0x0002000000020000,
+    0x0010000000008000, 0x0000000041000000, 0x0000001000000000, 0x0000040000000020, 0x0000000008000000,
+    0x0000000000020008, 0x00000400040001a8, 0x0000000100400000, 0x0000042000000400, 0x0001000008002001,
+    0x0000000200020000, 0x0000000000100005, 0x0000000001000000, 0x0000000000000000};
+
+inline constexpr std::array<std::uint64_t, 64> iq3_s_points = {
+    0x92050aa5082357a7, 0x0422001022892317, 0x09000aa4112249a3, 0x228005104a052208, 0x0100020904128801,
+    0x084000a208450014, 0x0200040002000a40, 0x0000110008450015, 0x040250005205ab17, 0x410005020902114b,
+    0x040120090411a401, 0x0104000211820992, 0x000011440a001428, 0x0000020005020902, 0x0000005000910000,
+    0x010400022002050a, 0x2980052a058a55ab, 0x0000020412248905, 0x12008802810a0092, 0x004001040a140225,
+    0x2400000224090082, 0x0100080180040210, 0x0002200000020085, 0x0000010801400220, 0x020802942a04aa04,
+    0x44010001000a102a, 0x0000010014010401, 0x0800208a018a1102, 0x0011040002044208, 0x0800401004200502,
+    0x0000000200004000, 0x000000002005000a, 0x0100010204910411, 0x0000220821040a84, 0x010480010802210a,
+    0x0000000022050a10, 0x0200000180100005, 0x00040000000200a0, 0x0001000010000800, 0x0000020801002100,
+    0x1040049100041104, 0x040000000402042a, 0x0000080041080201, 0x0820021000800184, 0x0000004004010012,
+    0x00000a0000400400, 0x0000000400000000, 0x0000000000040014, 0x000100000a002a00, 0x0010000000810001,
+    0x0104200410000400, 0x0000000100021001, 0x0004000800200000, 0x0001000010000009, 0x0000000100000020,
+    0x0000000000000a00, 0x0004100140050091, 0x0000002800100204, 0x0000020001024112, 0x0000080024000004,
+    0x0000010000010822, 0x0000000400040000, 0x0000000002000004, 0x0000000000000001};
+
+/// Number v of the set bits of `set`, expanded to bytes: byte k of an entry is `values[k-th digit]`.
+template <class Entry, std::size_t Count, std::size_t Words, std::size_t Base>
+[[nodiscard]] consteval std::array<Entry, Count> expand_grid(const std::array<std::uint64_t, Words>& set,
+                                                             const std::array<int, Base>& values) {
+    std::array<Entry, Count> out{};
+    std::size_t entry = 0;
+    for (std::size_t word = 0; word < Words; ++word) {
+        for (std::uint64_t rest = set[word]; rest != 0; rest &= rest - 1) {
+            std::size_t point = word * 64 + static_cast<std::size_t>(std::countr_zero(rest));
+            for (std::size_t k = 0; k < sizeof(Entry); ++k) {
+                const auto byte = static_cast<std::uint8_t>(values[point % Base]);
+                out[entry] = static_cast<Entry>(out[entry] | static_cast<Entry>(byte) << (8 * k));
+                point /= Base;
+            }
+            ++entry;  // one point more or less than Count doesn't compile: out of range, or see the static_assert
+        }
+    }
+    return out;
+}
+
+/// Number of points of a set.
+template <std::size_t Words>
+[[nodiscard]] consteval std::size_t count_points(const std::array<std::uint64_t, Words>& set) {
+    std::size_t out = 0;
+    for (const auto word : set) out += static_cast<std::size_t>(std::popcount(word));
+    return out;
+}
+
+static_assert(count_points(iq1_points) == 2048 && count_points(iq2_xxs_points) == 256);
+static_assert(count_points(iq2_xs_points) == 512 && count_points(iq2_s_points) == 1024);
+static_assert(count_points(iq3_xxs_points) == 256 && count_points(iq3_s_points) == 512);
+
+}  // namespace detail
+
+/// Magnitudes that the digits of IQ2, IQ3_XXS and IQ3_S grids stand for; IQ1's digits mean -1, 0, 1.
+inline constexpr std::array<int, 3> iq2_values = {8, 25, 43};
+inline constexpr std::array<int, 8> iq3_xxs_values = {4, 12, 20, 28, 36, 44, 52, 62};
+inline constexpr std::array<int, 8> iq3_s_values = {1, 3, 5, 7, 9, 11, 13, 15};
+inline constexpr std::array<int, 3> iq1_values = {-1, 0, 1};
+
+/// The grids: byte k of an entry (the lowest first) belongs to weight k of its eight or four. IQ1's bytes are signed.
+inline constexpr auto iq1_grid = detail::expand_grid<std::uint64_t, 2048>(detail::iq1_points, iq1_values);
+inline constexpr auto iq2_xxs_grid = detail::expand_grid<std::uint64_t, 256>(detail::iq2_xxs_points, iq2_values);
+inline constexpr auto iq2_xs_grid = detail::expand_grid<std::uint64_t, 512>(detail::iq2_xs_points, iq2_values);
+inline constexpr auto iq2_s_grid = detail::expand_grid<std::uint64_t, 1024>(detail::iq2_s_points, iq2_values);
+inline constexpr auto iq3_xxs_grid = detail::expand_grid<std::uint32_t, 256>(detail::iq3_xxs_points, iq3_xxs_values);
+inline constexpr auto iq3_s_grid = detail::expand_grid<std::uint32_t, 512>(detail::iq3_s_points, iq3_s_values);
+
+/// The eight sign bits (set: minus) that seven stored ones mean: the number of minus signs is always even.
+[[nodiscard]] constexpr std::uint32_t even_signs(std::uint32_t seven) noexcept {
+    return seven | (static_cast<std::uint32_t>(std::popcount(seven)) & 1u) << 7;
+}
+
+/// Byte k of a grid's entry, and the same with the sign that bit k of `signs` says.
+template <class Entry>
+[[nodiscard]] constexpr int grid_value(Entry entry, std::size_t k) noexcept {
+    return static_cast<std::int8_t>(static_cast<std::uint8_t>(entry >> (8 * k)));
+}
+template <class Entry>
+[[nodiscard]] constexpr int signed_value(Entry entry, std::size_t k, std::uint32_t signs, std::size_t bit) noexcept {
+    const int value = grid_value(entry, k);
+    return (signs >> bit & 1u) != 0 ? -value : value;
+}
+
+}  // namespace colibri::quant
+
+// ---- colibri/quant/grid_search.hpp
+
+// The point of a grid that is nearest to 8 (4) weights, exactly, by pruning.
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+
+
+namespace colibri::quant::detail {
+
+/// A grid laid out for searching: its points are in order of their upper half of digits, so those that share an upper
+/// half are neighbours. A half is two places of `side` values each: two digits of base 3, or one of base 8.
+template <std::size_t Base, std::size_t Count>
+struct searchable_grid {
+    static constexpr std::size_t base = Base;
+    static constexpr std::size_t side = Base == 3 ? 9 : 8;
+    static constexpr std::size_t stride = Base == 3 ? 12 : 8;   ///< of sums of lower halves: whole vectors of four
+    static constexpr std::size_t digits = Base == 3 ? 8 : 4;    ///< of a point
+    static constexpr std::size_t columns = Base == 3 ? 4 : 8;   ///< of a digit's costs, padded
+
+    std::array<std::uint16_t, side * side + 1> first;  ///< points of upper half u: first[u] .. first[u + 1] - 1
+    std::array<std::uint8_t, Count> lower;             ///< place of a point's lower half among the sums
+    std::array<std::uint8_t, Count> upper;             ///< upper half of a point
+
+    template <std::size_t Words>
+    explicit consteval searchable_grid(const std::array<std::uint64_t, Words>& set) : first{}, lower{}, upper{} {
+        std::size_t count = 0;
+        for (std::size_t word = 0; word < Words; ++word) {
+            for (std::uint64_t rest = set[word]; rest != 0; rest &= rest - 1) {
+                const std::size_t point = word * 64 + static_cast<std::size_t>(std::countr_zero(rest));
+                const std::size_t low = point % (side * side);
+                lower[count] = static_cast<std::uint8_t>(low % side + low / side * stride);
+                upper[count] = static_cast<std::uint8_t>(point / (side * side));
+                ++count;
+                first[point / (side * side) + 1] = static_cast<std::uint16_t>(count);
+            }
+        }
+        for (std::size_t u = 1; u < first.size(); ++u) {
+            if (first[u] == 0) first[u] = first[u - 1];  // an upper half without points
+        }
+    }
+};
+
+/// Costs of the pairs of values of two digits of base 3, or of the values of one of base 8.
+template <class Grid>
+inline void place_costs(const float* costs, float (&out)[Grid::stride]) noexcept {
+    if constexpr (Grid::base == 3) {
+        for (std::size_t j = 0; j < 3; ++j) {
+            for (std::size_t i = 0; i < 3; ++i) out[i + 3 * j] = costs[i] + costs[Grid::columns + j];
+        }
+    } else {
+        for (std::size_t i = 0; i < 8; ++i) out[i] = costs[i];
+    }
+}
+
+/// Finds the point of least cost. `costs` has for each digit `columns` numbers, what each of its values costs: settled,
+/// none below 0, and 0 for one value of every digit. `point` is any point at first: the better a guess, the faster. Returns the cost; if
+/// it isn't below `limit`, `point` is unspecified among those that cost no less. Allocates nothing.
+template <class Grid>
+[[nodiscard]] inline float nearest_point(const Grid& grid, const float* costs, std::uint16_t& point, float limit) noexcept {
+    constexpr std::size_t per_place = Grid::digits / 4 * Grid::columns;
+    float low[Grid::stride] = {};
+    float high[Grid::stride] = {};
+    float sums[Grid::side * Grid::stride];
+    place_costs<Grid>(costs, low);
+    place_costs<Grid>(costs + per_place, high);
+    for (std::size_t j = 0; j < Grid::side; ++j) {
+        for (std::size_t i = 0; i < Grid::stride; ++i) sums[j * Grid::stride + i] = low[i] + high[j];
+    }
+    place_costs<Grid>(costs + 2 * per_place, low);
+    place_costs<Grid>(costs + 3 * per_place, high);
+
+    std::size_t best = point;
+    const std::size_t guess = grid.upper[best];
+    float bound = (low[guess % Grid::side] + high[guess / Grid::side]) + sums[grid.lower[best]];
+    if (limit < bound) bound = limit;
+    // Which upper halves can be part of a better point, a bit each: one loop without branches, then one over the few.
+    for (std::size_t j = 0; j < Grid::side; ++j) {
+        if (!(high[j] < bound)) continue;
+        unsigned hopeful = 0;
+        for (std::size_t i = 0; i < Grid::side; ++i) hopeful |= static_cast<unsigned>(low[i] + high[j] < bound) << i;
+        for (; hopeful != 0; hopeful &= hopeful - 1) {
+            const std::size_t i = static_cast<std::size_t>(std::countr_zero(hopeful));
+            const float upper = low[i] + high[j];
+            const std::size_t end = grid.first[j * Grid::side + i + 1];
+            for (std::size_t p = grid.first[j * Grid::side + i]; p < end; ++p) {
+                const float cost = upper + sums[grid.lower[p]];
+                best = cost < bound ? p : best;
+                bound = cost < bound ? cost : bound;
+            }
+        }
+    }
+    point = static_cast<std::uint16_t>(best);
+    return bound;
+}
+
+}  // namespace colibri::quant::detail
+
+// ---- colibri/quant/iq1.hpp
+
+// IQ1_S and IQ1_M: -1, 0 or 1 for each of eight weights from a grid, all moved by an eighth, in super-blocks of 256.
 #include <cstddef>
 #include <cstdint>
 
 
 namespace colibri::quant {
 
-/// One IEEE binary32 number.
-struct f32 {
-    static constexpr dtype type = dtype::f32;
-    static constexpr std::size_t block_size = 1;
+/// 256 weights in 8 runs of 32: `(d/8 * scale) * code`, scales 1, 3, 5 .. 15, codes 8t+1 in some runs and 8t-1 in the
+/// others, t = -1, 0, 1 from a point of `iq1_grid`. 1.5625 bits per weight. The number of the point of weights 8g and
+/// on has its low eight bits in `qs[g]` and the upper three in bits 3*(g%4) and up of `qh[g/4]`; bits 12 to 14 of
+/// `qh[j]` are s of run j's scale 2s+1; its top bit, when set, makes the codes 8t-1.
+struct iq1_s {
+    static constexpr dtype type = dtype::iq1_s;
+    static constexpr std::size_t block_size = 256;
+    static constexpr std::size_t sub_size = 32;
 
-    float bits;
+    std::uint16_t d;  ///< f16
+    std::uint8_t qs[32];
+    std::uint16_t qh[8];
 
-    [[nodiscard]] constexpr float value() const noexcept { return bits; }
-    constexpr void decode(float* out) const noexcept { *out = bits; }
-    [[nodiscard]] static constexpr f32 encode(const float* in) noexcept { return {*in}; }
+    [[nodiscard]] constexpr float scale() const noexcept { return f16_to_f32(d) * 0.125f; }
+    [[nodiscard]] constexpr int sub_scale(std::size_t j) const noexcept { return (qh[j] >> 12 & 7) << 1 | 1; }
+    /// The eight signed bytes t of weights 8g .. 8g+7.
+    [[nodiscard]] constexpr std::uint64_t point(std::size_t g) const noexcept {
+        return iq1_grid[static_cast<std::size_t>(qs[g] | (qh[g / 4] >> (g % 4 * 3) & 7) << 8)];
+    }
+    /// What is added to 8t in weights 8g .. 8g+7: 1 or -1.
+    [[nodiscard]] constexpr int shift(std::size_t g) const noexcept { return (qh[g / 4] & 0x8000) != 0 ? -1 : 1; }
+    [[nodiscard]] constexpr int code(std::size_t i) const noexcept {
+        return grid_value(point(i / 8), i % 8) * 8 + shift(i / 8);
+    }
+
+    constexpr void decode(float* out) const noexcept { detail::decode_super(*this, out); }
 };
 
-/// One IEEE binary16 number. Encoding rounds to nearest even; too large becomes infinity.
-struct f16 {
-    static constexpr dtype type = dtype::f16;
-    static constexpr std::size_t block_size = 1;
+/// 256 weights in 16 runs of 16: `(d/8 * scale) * code`, scales and codes as in IQ1_S, but eight weights share the
+/// shift. 1.75 bits per weight. The half of `qh[g/2]` for weights 8g and on (low for even g) has the upper three bits
+/// of the point's number and then, when set, the minus of the shift. Bits 3*(j%4) and up of `scales[j/4]` are s of
+/// run j's scale 2s+1. The four top bits of `scales[0]` to `scales[3]`, the lowest first, are the half float d.
+struct iq1_m {
+    static constexpr dtype type = dtype::iq1_m;
+    static constexpr std::size_t block_size = 256;
+    static constexpr std::size_t sub_size = 16;
 
-    std::uint16_t bits;
+    std::uint8_t qs[32];
+    std::uint8_t qh[16];
+    std::uint16_t scales[4];
 
-    [[nodiscard]] constexpr float value() const noexcept { return f16_to_f32(bits); }
-    constexpr void decode(float* out) const noexcept { *out = value(); }
-    [[nodiscard]] static constexpr f16 encode(const float* in) noexcept { return {f32_to_f16(*in)}; }
+    /// Bits of d.
+    [[nodiscard]] constexpr std::uint16_t half_scale() const noexcept {
+        const int d = scales[0] >> 12 | (scales[1] >> 12) << 4 | (scales[2] >> 12) << 8 | (scales[3] >> 12) << 12;
+        return static_cast<std::uint16_t>(d);
+    }
+    [[nodiscard]] constexpr float scale() const noexcept { return f16_to_f32(half_scale()) * 0.125f; }
+    [[nodiscard]] constexpr int sub_scale(std::size_t j) const noexcept {
+        return (scales[j / 4] >> (j % 4 * 3) & 7) << 1 | 1;
+    }
+    /// The eight signed bytes t of weights 8g .. 8g+7.
+    [[nodiscard]] constexpr std::uint64_t point(std::size_t g) const noexcept {
+        return iq1_grid[static_cast<std::size_t>(qs[g] | (qh[g / 2] >> (g % 2 * 4) & 7) << 8)];
+    }
+    /// What is added to 8t in weights 8g .. 8g+7: 1 or -1.
+    [[nodiscard]] constexpr int shift(std::size_t g) const noexcept {
+        return (qh[g / 2] >> (g % 2 * 4) & 8) != 0 ? -1 : 1;
+    }
+    [[nodiscard]] constexpr int code(std::size_t i) const noexcept {
+        return grid_value(point(i / 8), i % 8) * 8 + shift(i / 8);
+    }
+
+    constexpr void decode(float* out) const noexcept { detail::decode_super(*this, out); }
 };
 
-/// The upper half of an IEEE binary32 number. Encoding rounds to nearest even.
-struct bf16 {
-    static constexpr dtype type = dtype::bf16;
-    static constexpr std::size_t block_size = 1;
+static_assert(super_format<iq1_s> && super_format<iq1_m>);
 
-    std::uint16_t bits;
+}  // namespace colibri::quant
 
-    [[nodiscard]] constexpr float value() const noexcept { return bf16_to_f32(bits); }
-    constexpr void decode(float* out) const noexcept { *out = value(); }
-    [[nodiscard]] static constexpr bf16 encode(const float* in) noexcept { return {f32_to_bf16(*in)}; }
+// ---- colibri/quant/iq2.hpp
+
+// IQ2_XXS, IQ2_XS, IQ2_S: magnitudes of eight weights from a grid, signs beside it, in super-blocks of 256.
+#include <cstddef>
+#include <cstdint>
+
+
+namespace colibri::quant {
+
+/// 256 weights in 8 runs of 32: `(d/8 * scale) * code`, scales 1, 3, 5 .. 31, codes +-8, +-25, +-43 with an even number
+/// of minus signs in eight. 2.0625 bits per weight. A run has 8 bytes of `qs`: the numbers of four points of
+/// `iq2_xxs_grid`, then 32 bits, the lowest byte first: four times seven signs (see `even_signs`) and four bits s of
+/// the scale 2s+1.
+struct iq2_xxs {
+    static constexpr dtype type = dtype::iq2_xxs;
+    static constexpr std::size_t block_size = 256;
+    static constexpr std::size_t sub_size = 32;
+
+    std::uint16_t d;  ///< f16
+    std::uint8_t qs[64];
+
+    [[nodiscard]] constexpr float scale() const noexcept { return f16_to_f32(d) * 0.125f; }
+    [[nodiscard]] constexpr int sub_scale(std::size_t j) const noexcept { return qs[j * 8 + 7] >> 4 << 1 | 1; }
+    /// The eight bytes of magnitudes and the eight signs of weights 8g .. 8g+7.
+    [[nodiscard]] constexpr std::uint64_t point(std::size_t g) const noexcept {
+        return iq2_xxs_grid[qs[g / 4 * 8 + g % 4]];
+    }
+    [[nodiscard]] constexpr std::uint32_t signs(std::size_t g) const noexcept {
+        const std::uint8_t* const at = qs + g / 4 * 8 + 4;
+        const std::uint32_t bits = at[0] | at[1] * 0x100u | at[2] * 0x10000u | at[3] * 0x1000000u;
+        return even_signs(bits >> (g % 4 * 7) & 127u);
+    }
+    [[nodiscard]] constexpr int code(std::size_t i) const noexcept {
+        return signed_value(point(i / 8), i % 8, signs(i / 8), i % 8);
+    }
+
+    constexpr void decode(float* out) const noexcept { detail::decode_super(*this, out); }
 };
 
-static_assert(float_format<f32> && float_format<f16> && float_format<bf16>);
+/// 256 weights in 16 runs of 16: `(d/8 * scale) * code`, scales and codes as in IQ2_XXS. 2.3125 bits per weight.
+/// `qs[g]` has, for weights 8g and on, the number of a point of `iq2_xs_grid` in the low nine bits and seven signs in
+/// the upper ones. The scale of run j is 2s+1, s the low (even j) or high half of `scales[j/2]`.
+struct iq2_xs {
+    static constexpr dtype type = dtype::iq2_xs;
+    static constexpr std::size_t block_size = 256;
+    static constexpr std::size_t sub_size = 16;
+
+    std::uint16_t d;  ///< f16
+    std::uint16_t qs[32];
+    std::uint8_t scales[8];
+
+    [[nodiscard]] constexpr float scale() const noexcept { return f16_to_f32(d) * 0.125f; }
+    [[nodiscard]] constexpr int sub_scale(std::size_t j) const noexcept {
+        return (scales[j / 2] >> (j % 2 * 4) & 15) << 1 | 1;
+    }
+    /// The eight bytes of magnitudes and the eight signs of weights 8g .. 8g+7.
+    [[nodiscard]] constexpr std::uint64_t point(std::size_t g) const noexcept { return iq2_xs_grid[qs[g] & 511u]; }
+    [[nodiscard]] constexpr std::uint32_t signs(std::size_t g) const noexcept { return even_signs(qs[g] >> 9); }
+    [[nodiscard]] constexpr int code(std::size_t i) const noexcept {
+        return signed_value(point(i / 8), i % 8, signs(i / 8), i % 8);
+    }
+
+    constexpr void decode(float* out) const noexcept { detail::decode_super(*this, out); }
+};
+
+/// 256 weights in 16 runs of 16: `(d/8 * scale) * code`, scales as in IQ2_XS, any signs. 2.5625 bits per weight.
+/// For weights 8g and on: the number of a point of `iq2_s_grid` has its low eight bits in `qs[g]` and the upper two in
+/// bits 2*(g%4) and up of `qh[g/4]`; bit k of `sign_bits[g]` is the sign of weight 8g+k.
+struct iq2_s {
+    static constexpr dtype type = dtype::iq2_s;
+    static constexpr std::size_t block_size = 256;
+    static constexpr std::size_t sub_size = 16;
+
+    std::uint16_t d;  ///< f16
+    std::uint8_t qs[32];
+    std::uint8_t sign_bits[32];
+    std::uint8_t qh[8];
+    std::uint8_t scales[8];
+
+    [[nodiscard]] constexpr float scale() const noexcept { return f16_to_f32(d) * 0.125f; }
+    [[nodiscard]] constexpr int sub_scale(std::size_t j) const noexcept {
+        return (scales[j / 2] >> (j % 2 * 4) & 15) << 1 | 1;
+    }
+    /// The eight bytes of magnitudes and the eight signs of weights 8g .. 8g+7.
+    [[nodiscard]] constexpr std::uint64_t point(std::size_t g) const noexcept {
+        return iq2_s_grid[static_cast<std::size_t>(qs[g] | (qh[g / 4] >> (g % 4 * 2) & 3) << 8)];
+    }
+    [[nodiscard]] constexpr std::uint32_t signs(std::size_t g) const noexcept { return sign_bits[g]; }
+    [[nodiscard]] constexpr int code(std::size_t i) const noexcept {
+        return signed_value(point(i / 8), i % 8, signs(i / 8), i % 8);
+    }
+
+    constexpr void decode(float* out) const noexcept { detail::decode_super(*this, out); }
+};
+
+static_assert(super_format<iq2_xxs> && super_format<iq2_xs> && super_format<iq2_s>);
+
+}  // namespace colibri::quant
+
+// ---- colibri/quant/iq3.hpp
+
+// IQ3_XXS and IQ3_S: magnitudes of four weights from a grid, signs beside it, in super-blocks of 256.
+#include <cstddef>
+#include <cstdint>
+
+
+namespace colibri::quant {
+
+/// 256 weights in 8 runs of 32: `(d/4 * scale) * code`, scales 1, 3, 5 .. 31, codes +- one of `iq3_xxs_values` with an
+/// even number of minus signs in eight. 3.0625 bits per weight. `points[q]` is the number of the point of
+/// `iq3_xxs_grid` for weights 4q .. 4q+3. A run has four bytes of `signs_scales`, together 32 bits, the lowest byte
+/// first: four times seven signs of eight weights (see `even_signs`) and four bits s of the scale 2s+1.
+struct iq3_xxs {
+    static constexpr dtype type = dtype::iq3_xxs;
+    static constexpr std::size_t block_size = 256;
+    static constexpr std::size_t sub_size = 32;
+
+    std::uint16_t d;  ///< f16
+    std::uint8_t points[64];
+    std::uint8_t signs_scales[32];
+
+    [[nodiscard]] constexpr float scale() const noexcept { return f16_to_f32(d) * 0.25f; }
+    [[nodiscard]] constexpr int sub_scale(std::size_t j) const noexcept { return signs_scales[j * 4 + 3] >> 4 << 1 | 1; }
+    /// The four bytes of magnitudes of weights 4q .. 4q+3.
+    [[nodiscard]] constexpr std::uint32_t point(std::size_t q) const noexcept { return iq3_xxs_grid[points[q]]; }
+    /// The eight signs of weights 8g .. 8g+7.
+    [[nodiscard]] constexpr std::uint32_t signs(std::size_t g) const noexcept {
+        const std::uint8_t* const at = signs_scales + g / 4 * 4;
+        const std::uint32_t bits = at[0] | at[1] * 0x100u | at[2] * 0x10000u | at[3] * 0x1000000u;
+        return even_signs(bits >> (g % 4 * 7) & 127u);
+    }
+    [[nodiscard]] constexpr int code(std::size_t i) const noexcept {
+        return signed_value(point(i / 4), i % 4, signs(i / 8), i % 8);
+    }
+
+    constexpr void decode(float* out) const noexcept { detail::decode_super(*this, out); }
+};
+
+/// 256 weights in 8 runs of 32: `(d * scale) * code`, scales 1, 3, 5 .. 31, codes +- one of `iq3_s_values`, any signs.
+/// 3.4375 bits per weight. The number of the point of `iq3_s_grid` for weights 4q .. 4q+3 has its low eight bits in
+/// `qs[q]` and the ninth in bit q%8 of `qh[q/8]`; bit i%8 of `sign_bits[i/8]` is the sign of weight i. The scale of
+/// run j is 2s+1, s the low (even j) or high half of `scales[j/2]`.
+struct iq3_s {
+    static constexpr dtype type = dtype::iq3_s;
+    static constexpr std::size_t block_size = 256;
+    static constexpr std::size_t sub_size = 32;
+
+    std::uint16_t d;  ///< f16
+    std::uint8_t qs[64];
+    std::uint8_t qh[8];
+    std::uint8_t sign_bits[32];
+    std::uint8_t scales[4];
+
+    [[nodiscard]] constexpr float scale() const noexcept { return f16_to_f32(d); }
+    [[nodiscard]] constexpr int sub_scale(std::size_t j) const noexcept {
+        return (scales[j / 2] >> (j % 2 * 4) & 15) << 1 | 1;
+    }
+    /// The four bytes of magnitudes of weights 4q .. 4q+3.
+    [[nodiscard]] constexpr std::uint32_t point(std::size_t q) const noexcept {
+        return iq3_s_grid[static_cast<std::size_t>(qs[q] | (qh[q / 8] >> (q % 8) & 1) << 8)];
+    }
+    /// The eight signs of weights 8g .. 8g+7.
+    [[nodiscard]] constexpr std::uint32_t signs(std::size_t g) const noexcept { return sign_bits[g]; }
+    [[nodiscard]] constexpr int code(std::size_t i) const noexcept {
+        return signed_value(point(i / 4), i % 4, signs(i / 8), i % 8);
+    }
+
+    constexpr void decode(float* out) const noexcept { detail::decode_super(*this, out); }
+};
+
+static_assert(super_format<iq3_xxs> && super_format<iq3_s>);
+
+}  // namespace colibri::quant
+
+// ---- colibri/quant/grid_shape.hpp
+
+// What the encoders of grid formats need to know about each: its grid, its runs, and where the numbers go.
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+
+namespace colibri::quant::detail {
+
+inline constexpr searchable_grid<3, 2048> iq1_search{iq1_points};
+inline constexpr searchable_grid<3, 256> iq2_xxs_search{iq2_xxs_points};
+inline constexpr searchable_grid<3, 512> iq2_xs_search{iq2_xs_points};
+inline constexpr searchable_grid<3, 1024> iq2_s_search{iq2_s_points};
+inline constexpr searchable_grid<8, 256> iq3_xxs_search{iq3_xxs_points};
+inline constexpr searchable_grid<8, 512> iq3_s_search{iq3_s_points};
+
+/// How the eight weights of a group get their signs.
+enum class grid_signs {
+    any,      ///< a bit each
+    even,     ///< an even number of them is minus
+    shifted,  ///< none: IQ1's points are signed, and moved up or down by an eighth
+};
+
+/// For a grid format F: `search` and `grid`, its grid; `values` of the digits; `signs`; `shift_run`, the weights that
+/// share a shift; `scale_count` of the odd scales; `unit` = d over the scale of integer codes; `spread`, the part of the
+/// mean square that counts in a weight's importance; `store_d`, `store_scale` (index s of scale 2s+1 of run j) and
+/// `store_group` (point numbers of group g of eight weights, its signs or its shift), into zero bytes.
+template <class F>
+struct grid_shape {};
+
+template <>
+struct grid_shape<iq2_xxs> {
+    static constexpr const auto& search = iq2_xxs_search;
+    static constexpr const auto& grid = iq2_xxs_grid;
+    static constexpr const auto& values = iq2_values;
+    static constexpr grid_signs signs = grid_signs::even;
+    static constexpr int scale_count = 16;
+    static constexpr float unit = 8.0f;
+    static constexpr float spread = 1.0f;
+
+    static constexpr void store_d(iq2_xxs& out, std::uint16_t d) noexcept { out.d = d; }
+    static constexpr void store_scale(iq2_xxs& out, std::size_t j, std::uint32_t s) noexcept {
+        out.qs[j * 8 + 7] = static_cast<std::uint8_t>(out.qs[j * 8 + 7] | s << 4);
+    }
+    static constexpr void store_group(iq2_xxs& out, std::size_t g, const std::uint16_t* point,
+                                      std::uint32_t sign) noexcept {
+        out.qs[g / 4 * 8 + g % 4] = static_cast<std::uint8_t>(point[0]);
+        store_even_signs(out.qs + g / 4 * 8 + 4, g % 4, sign);
+    }
+    /// Puts seven signs into place n of the 28 bits at `at`.
+    static constexpr void store_even_signs(std::uint8_t* at, std::size_t n, std::uint32_t sign) noexcept {
+        const std::uint32_t bits = (sign & 127u) << (n * 7);
+        for (std::size_t b = 0; b < 4; ++b) at[b] = static_cast<std::uint8_t>(at[b] | (bits >> (b * 8) & 255u));
+    }
+};
+
+template <>
+struct grid_shape<iq2_xs> {
+    static constexpr const auto& search = iq2_xs_search;
+    static constexpr const auto& grid = iq2_xs_grid;
+    static constexpr const auto& values = iq2_values;
+    static constexpr grid_signs signs = grid_signs::even;
+    static constexpr int scale_count = 16;
+    static constexpr float unit = 8.0f;
+    static constexpr float spread = 1.0f;
+
+    static constexpr void store_d(iq2_xs& out, std::uint16_t d) noexcept { out.d = d; }
+    static constexpr void store_scale(iq2_xs& out, std::size_t j, std::uint32_t s) noexcept {
+        out.scales[j / 2] = static_cast<std::uint8_t>(out.scales[j / 2] | s << (j % 2 * 4));
+    }
+    static constexpr void store_group(iq2_xs& out, std::size_t g, const std::uint16_t* point,
+                                      std::uint32_t sign) noexcept {
+        out.qs[g] = static_cast<std::uint16_t>(point[0] | (sign & 127u) << 9);
+    }
+};
+
+template <>
+struct grid_shape<iq2_s> {
+    static constexpr const auto& search = iq2_s_search;
+    static constexpr const auto& grid = iq2_s_grid;
+    static constexpr const auto& values = iq2_values;
+    static constexpr grid_signs signs = grid_signs::any;
+    static constexpr int scale_count = 16;
+    static constexpr float unit = 8.0f;
+    static constexpr float spread = 2.0f;
+
+    static constexpr void store_d(iq2_s& out, std::uint16_t d) noexcept { out.d = d; }
+    static constexpr void store_scale(iq2_s& out, std::size_t j, std::uint32_t s) noexcept {
+        out.scales[j / 2] = static_cast<std::uint8_t>(out.scales[j / 2] | s << (j % 2 * 4));
+    }
+    static constexpr void store_group(iq2_s& out, std::size_t g, const std::uint16_t* point,
+                                      std::uint32_t sign) noexcept {
+        out.qs[g] = static_cast<std::uint8_t>(point[0]);
+        out.qh[g / 4] = static_cast<std::uint8_t>(out.qh[g / 4] | point[0] >> 8 << (g % 4 * 2));
+        out.sign_bits[g] = static_cast<std::uint8_t>(sign);
+    }
+};
+
+template <>
+struct grid_shape<iq3_xxs> {
+    static constexpr const auto& search = iq3_xxs_search;
+    static constexpr const auto& grid = iq3_xxs_grid;
+    static constexpr const auto& values = iq3_xxs_values;
+    static constexpr grid_signs signs = grid_signs::even;
+    static constexpr int scale_count = 16;
+    static constexpr float unit = 4.0f;
+    static constexpr float spread = 2.0f;
+
+    static constexpr void store_d(iq3_xxs& out, std::uint16_t d) noexcept { out.d = d; }
+    static constexpr void store_scale(iq3_xxs& out, std::size_t j, std::uint32_t s) noexcept {
+        out.signs_scales[j * 4 + 3] = static_cast<std::uint8_t>(out.signs_scales[j * 4 + 3] | s << 4);
+    }
+    static constexpr void store_group(iq3_xxs& out, std::size_t g, const std::uint16_t* point,
+                                      std::uint32_t sign) noexcept {
+        out.points[g * 2] = static_cast<std::uint8_t>(point[0]);
+        out.points[g * 2 + 1] = static_cast<std::uint8_t>(point[1]);
+        grid_shape<iq2_xxs>::store_even_signs(out.signs_scales + g / 4 * 4, g % 4, sign);
+    }
+};
+
+template <>
+struct grid_shape<iq3_s> {
+    static constexpr const auto& search = iq3_s_search;
+    static constexpr const auto& grid = iq3_s_grid;
+    static constexpr const auto& values = iq3_s_values;
+    static constexpr grid_signs signs = grid_signs::any;
+    static constexpr int scale_count = 16;
+    static constexpr float unit = 1.0f;
+    static constexpr float spread = 2.0f;
+
+    static constexpr void store_d(iq3_s& out, std::uint16_t d) noexcept { out.d = d; }
+    static constexpr void store_scale(iq3_s& out, std::size_t j, std::uint32_t s) noexcept {
+        out.scales[j / 2] = static_cast<std::uint8_t>(out.scales[j / 2] | s << (j % 2 * 4));
+    }
+    static constexpr void store_group(iq3_s& out, std::size_t g, const std::uint16_t* point,
+                                      std::uint32_t sign) noexcept {
+        for (std::size_t h = 0; h < 2; ++h) {
+            const std::size_t q = g * 2 + h;
+            out.qs[q] = static_cast<std::uint8_t>(point[h]);
+            out.qh[q / 8] = static_cast<std::uint8_t>(out.qh[q / 8] | point[h] >> 8 << (q % 8));
+        }
+        out.sign_bits[g] = static_cast<std::uint8_t>(sign);
+    }
+};
+
+template <>
+struct grid_shape<iq1_s> {
+    static constexpr const auto& search = iq1_search;
+    static constexpr const auto& grid = iq1_grid;
+    static constexpr const auto& values = iq1_values;
+    static constexpr grid_signs signs = grid_signs::shifted;
+    static constexpr std::size_t shift_run = 32;
+    static constexpr int scale_count = 8;
+    static constexpr float unit = 8.0f;
+    static constexpr float spread = 2.0f;
+
+    static constexpr void store_d(iq1_s& out, std::uint16_t d) noexcept { out.d = d; }
+    static constexpr void store_scale(iq1_s& out, std::size_t j, std::uint32_t s) noexcept {
+        out.qh[j] = static_cast<std::uint16_t>(out.qh[j] | s << 12);
+    }
+    static constexpr void store_group(iq1_s& out, std::size_t g, const std::uint16_t* point,
+                                      std::uint32_t down) noexcept {
+        out.qs[g] = static_cast<std::uint8_t>(point[0]);
+        const std::uint32_t upper = static_cast<std::uint32_t>(point[0] >> 8) << (g % 4 * 3);
+        out.qh[g / 4] = static_cast<std::uint16_t>(out.qh[g / 4] | upper | down << 15);
+    }
+};
+
+template <>
+struct grid_shape<iq1_m> {
+    static constexpr const auto& search = iq1_search;
+    static constexpr const auto& grid = iq1_grid;
+    static constexpr const auto& values = iq1_values;
+    static constexpr grid_signs signs = grid_signs::shifted;
+    static constexpr std::size_t shift_run = 8;
+    static constexpr int scale_count = 8;
+    static constexpr float unit = 8.0f;
+    static constexpr float spread = 2.0f;
+
+    static constexpr void store_d(iq1_m& out, std::uint16_t d) noexcept {
+        for (std::size_t n = 0; n < 4; ++n) {
+            out.scales[n] = static_cast<std::uint16_t>(out.scales[n] | (d >> (n * 4) & 15) << 12);
+        }
+    }
+    static constexpr void store_scale(iq1_m& out, std::size_t j, std::uint32_t s) noexcept {
+        out.scales[j / 4] = static_cast<std::uint16_t>(out.scales[j / 4] | s << (j % 4 * 3));
+    }
+    static constexpr void store_group(iq1_m& out, std::size_t g, const std::uint16_t* point,
+                                      std::uint32_t down) noexcept {
+        out.qs[g] = static_cast<std::uint8_t>(point[0]);
+        out.qh[g / 2] = static_cast<std::uint8_t>(out.qh[g / 2] | (point[0] >> 8 | static_cast<int>(down) << 3) << (g % 2 * 4));
+    }
+};
+
+}  // namespace colibri::quant::detail
+
+// ---- colibri/quant/encode_grid.hpp
+
+// Encoders of the grid formats IQ1, IQ2 and IQ3: a search over scales with the exactly nearest points at each.
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+
+
+namespace colibri::quant::detail {
+
+/// A block on its way: weights over a power of two, so that the largest magnitude is 1 to 2.
+template <class F>
+struct grid_block {
+    using shape = grid_shape<F>;
+    static constexpr std::size_t size = F::block_size;
+    static constexpr bool is_signed = shape::signs == grid_signs::shifted;
+
+    float x[size];            ///< magnitudes; values where points are signed
+    float w[size];            ///< what an error counts
+    float wx[size];           ///< w * x
+    std::uint8_t minus[size / 8];  ///< bit k of byte g: weight 8g+k is below zero
+};
+
+/// The points of a run and what they add up to.
+template <class F>
+struct grid_run {
+    using shape = grid_shape<F>;
+    static constexpr std::size_t size = F::sub_size;
+    static constexpr std::size_t points_in_group = 8 / shape::search.digits;
+
+    std::uint16_t point[size / 8 * points_in_group] = {};
+    std::uint8_t mark[size / 8] = {};  ///< of a group: the weights whose sign is turned; 1 if the points are moved down
+    float product = 0.0f;              ///< sum of w * x * code
+    float square = 0.0f;               ///< sum of w * code * code
+};
+
+[[nodiscard]] inline float settled(float v) noexcept {
+    float out[1] = {v};
+    settle(out);
+    return out[0];
+}
+
+/// Sum of N settled values, by eight lanes and a tree.
+template <std::size_t N>
+[[nodiscard]] inline float lane_sum(const float* v) noexcept {
+    float lanes[8] = {};
+    for (std::size_t i = 0; i < N; i += 8) {
+        for (std::size_t k = 0; k < 8; ++k) lanes[k] += v[i + k];
+    }
+    return ((lanes[0] + lanes[4]) + (lanes[2] + lanes[6])) + ((lanes[1] + lanes[5]) + (lanes[3] + lanes[7]));
+}
+
+/// Costs of the values of every digit of a run at one scale, less the least one of each, and the sum of those by groups.
+template <class F>
+struct run_costs {
+    using shape = grid_shape<F>;
+    static constexpr std::size_t size = F::sub_size;
+    static constexpr std::size_t columns = shape::search.columns;
+    static constexpr std::size_t base = shape::search.base;
+
+    float cost[size * columns];
+    float least[size / 8];
+
+    /// `x` and `w` of the run; `levels` are what the digits' values stand for, settled.
+    void fill(const float* x, const float* w, const float (&levels)[columns]) noexcept {
+        for (std::size_t i = 0; i < size; ++i) {
+            for (std::size_t v = 0; v < columns; ++v) {
+                const float rest = x[i] - levels[v];
+                cost[i * columns + v] = w[i] * (rest * rest);
+            }
+        }
+        settle(cost);
+        float low[size];
+        for (std::size_t i = 0; i < size; ++i) {
+            float m = cost[i * columns];
+            for (std::size_t v = 1; v < base; ++v) m = cost[i * columns + v] < m ? cost[i * columns + v] : m;
+            low[i] = m;
+            for (std::size_t v = 0; v < columns; ++v) cost[i * columns + v] -= m;
+        }
+        for (std::size_t g = 0; g < size / 8; ++g) least[g] = lane_sum<8>(low + g * 8);
+    }
+    [[nodiscard]] float* of_group(std::size_t g) noexcept { return cost + g * 8 * columns; }
+};
+
+/// Nearest points of a group without conditions on signs; returns what they cost more than `least`.
+template <class F>
+[[nodiscard]] inline float nearest_of_group(const float* costs, std::uint16_t* point) noexcept {
+    using shape = grid_shape<F>;
+    constexpr float none = std::numeric_limits<float>::infinity();
+    float out = nearest_point(shape::search, costs, point[0], none);
+    if constexpr (shape::search.digits == 4) {
+        out += nearest_point(shape::search, costs + 4 * shape::search.columns, point[1], none);
+    }
+    return out;
+}
+
+/// Nearest points of a group in which the sign of one weight must be turned: which one is part of the search. Turned
+/// weights cost `push[i] * value` more than others, push = 4 * scale * w * x. Without `exact` only the weight that is cheapest
+/// to turn on its own is tried. Returns the bit of the weight.
+template <class F>
+[[nodiscard]] inline std::uint8_t nearest_with_turn(float* costs, const float* push, bool exact,
+                                                    std::uint16_t* point) noexcept {
+    using shape = grid_shape<F>;
+    constexpr std::size_t columns = shape::search.columns;
+    constexpr std::size_t digits = shape::search.digits;
+    constexpr std::size_t halves = 8 / digits;
+    float penalty[8];  // of turning each weight, when its digit is the lowest: the least that it costs
+    for (std::size_t i = 0; i < 8; ++i) penalty[i] = push[i] * static_cast<float>(shape::values[0]);
+    settle(penalty);
+    for (std::size_t i = 0; i < 8; ++i) penalty[i] += costs[i * columns];
+
+    std::uint16_t straight[halves];
+    float plain[2] = {};
+    for (std::size_t h = 0; h < halves; ++h) straight[h] = point[h];
+    std::size_t cheapest = 0;
+    for (std::size_t k = 1; k < 8; ++k) cheapest = penalty[k] < penalty[cheapest] ? k : cheapest;
+    if constexpr (halves == 2) {
+        for (std::size_t h = 0; h < 2; ++h) {
+            if (!exact && h == cheapest / digits) continue;
+            plain[h] = nearest_point(shape::search, costs + h * digits * columns, straight[h],
+                                     std::numeric_limits<float>::infinity());
+        }
+    }
+    float best = std::numeric_limits<float>::infinity();
+    std::size_t turned = 0;
+    std::uint16_t found = point[0];
+    for (std::size_t tries = exact ? 8 : 1; tries > 0; --tries) {
+        const std::size_t i = cheapest;
+        const std::size_t h = i / digits;
+        const float lowest = halves == 2 ? penalty[i] + plain[1 - h] : penalty[i];
+        if (!(penalty[i] < best)) break;  // so do all others
+        if (lowest < best) {
+            float kept[columns];
+            float more[columns];
+            float* const row = costs + i * columns;
+            for (std::size_t v = 0; v < columns; ++v) {
+                kept[v] = row[v];
+                more[v] = push[i] * static_cast<float>(shape::values[v % shape::search.base]);
+            }
+            settle(more);
+            for (std::size_t v = 0; v < columns; ++v) row[v] = (kept[v] + more[v]) - penalty[i];
+            std::uint16_t here = straight[h];
+            const float limit = best - lowest;
+            const float cost = nearest_point(shape::search, costs + h * digits * columns, here, limit);
+            if (cost < limit) {
+                best = lowest + cost;
+                turned = i;
+                found = here;
+            }
+            for (std::size_t v = 0; v < columns; ++v) row[v] = kept[v];
+        }
+        penalty[i] = std::numeric_limits<float>::infinity();
+        for (std::size_t k = 0; k < 8; ++k) cheapest = penalty[k] < penalty[cheapest] ? k : cheapest;
+    }
+    for (std::size_t h = 0; h < halves; ++h) point[h] = h == turned / digits ? found : straight[h];
+    return static_cast<std::uint8_t>(1u << turned);
+}
+
+/// Sums of a run's points.
+template <class F>
+inline void sum_run(const grid_block<F>& block, std::size_t j, grid_run<F>& run) noexcept {
+    using shape = grid_shape<F>;
+    constexpr std::size_t size = F::sub_size;
+    constexpr std::size_t digits = shape::search.digits;
+    float code[size];
+    for (std::size_t g = 0; g < size / 8; ++g) {
+        for (std::size_t k = 0; k < 8; ++k) {
+            const int value = grid_value(shape::grid[run.point[(g * 8 + k) / digits]], k % digits);
+            if constexpr (grid_block<F>::is_signed) {
+                code[g * 8 + k] = static_cast<float>(value * 8 + (run.mark[g] != 0 ? -1 : 1));
+            } else {
+                code[g * 8 + k] = static_cast<float>((run.mark[g] >> k & 1) != 0 ? -value : value);
+            }
+        }
+    }
+    const float* const w = block.w + j * size;
+    const float* const wx = block.wx + j * size;
+    float product[size];
+    float square[size];
+    for (std::size_t i = 0; i < size; ++i) {
+        product[i] = wx[i] * code[i];
+        square[i] = w[i] * (code[i] * code[i]);
+    }
+    settle(product);
+    settle(square);
+    run.product = lane_sum<size>(product);
+    run.square = lane_sum<size>(square);
+}
+
+/// Finds the nearest points of run j at `scale` > 0 and their sums; what `run` held is the first guess. Without `exact`
+/// not all ways to get an even number of minus signs are tried.
+template <class F>
+inline void assign_run(const grid_block<F>& block, std::size_t j, float scale, [[maybe_unused]] bool exact,
+                       grid_run<F>& run) noexcept {
+    using shape = grid_shape<F>;
+    constexpr std::size_t size = F::sub_size;
+    constexpr std::size_t columns = shape::search.columns;
+    constexpr std::size_t in_group = grid_run<F>::points_in_group;
+    const float* const x = block.x + j * size;
+    const float* const w = block.w + j * size;
+
+    const auto fill = [&](run_costs<F>& costs, int factor, int shift) {
+        float levels[columns];
+        for (std::size_t v = 0; v < columns; ++v) {
+            levels[v] = scale * static_cast<float>(shape::values[v % shape::search.base] * factor + shift);
+        }
+        settle(levels);
+        costs.fill(x, w, levels);
+    };
+    if constexpr (shape::signs == grid_signs::shifted) {
+        run_costs<F> costs;
+        std::uint16_t points[2][size / 8];
+        float cost[2][size / 8];
+        for (std::size_t down = 0; down < 2; ++down) {
+            fill(costs, 8, down != 0 ? -1 : 1);
+            for (std::size_t g = 0; g < size / 8; ++g) {
+                points[down][g] = run.point[g];
+                cost[down][g] = costs.least[g] + nearest_of_group<F>(costs.of_group(g), &points[down][g]);
+            }
+        }
+        constexpr std::size_t step = shape::shift_run / 8;
+        for (std::size_t g = 0; g < size / 8; g += step) {
+            float up = 0.0f;
+            float down = 0.0f;
+            for (std::size_t k = g; k < g + step; ++k) {
+                up += cost[0][k];
+                down += cost[1][k];
+            }
+            for (std::size_t k = g; k < g + step; ++k) {
+                run.mark[k] = down < up ? 1 : 0;
+                run.point[k] = points[run.mark[k]][k];
+            }
+        }
+    } else {
+        run_costs<F> costs;
+        fill(costs, 1, 0);
+        float push[size];
+        if constexpr (shape::signs == grid_signs::even) {
+            const float four = 4.0f * scale;
+            const float* const wx = block.wx + j * size;
+            for (std::size_t i = 0; i < size; ++i) push[i] = four * wx[i];
+            settle(push);
+        }
+        for (std::size_t g = 0; g < size / 8; ++g) {
+            std::uint16_t* const point = run.point + g * in_group;
+            run.mark[g] = 0;
+            if constexpr (shape::signs == grid_signs::even) {
+                if (std::popcount(block.minus[j * size / 8 + g]) % 2 != 0) {
+                    run.mark[g] = nearest_with_turn<F>(costs.of_group(g), push + g * 8, exact, point);
+                    continue;
+                }
+            }
+            (void)nearest_of_group<F>(costs.of_group(g), point);
+        }
+    }
+    sum_run(block, j, run);
+}
+
+/// Fills `block` from values over 2^exponent and importance weights (null: all the same).
+template <class F>
+inline void prepare(const float* x, const float* importance, int exponent, grid_block<F>& block) noexcept {
+    using shape = grid_shape<F>;
+    constexpr std::size_t size = F::block_size;
+    const double factor = std::bit_cast<double>(static_cast<std::uint64_t>(1023 - exponent) << 52);
+    for (std::size_t i = 0; i < size; ++i) block.x[i] = static_cast<float>(x[i] * factor);
+    float square[size];
+    for (std::size_t i = 0; i < size; ++i) square[i] = block.x[i] * block.x[i];
+    settle(square);
+    const float spread = settled(shape::spread * lane_sum<size>(square) * (1.0f / size));
+    for (std::size_t i = 0; i < size; ++i) block.w[i] = std::sqrt(square[i] + spread);
+    if (importance != nullptr) {
+        float top = 0.0f;
+        for (std::size_t i = 0; i < size; ++i) top = importance[i] > top ? importance[i] : top;
+        if (top > 0.0f) {
+            // A column that doesn't count at all still gets the nearest point.
+            constexpr double least = 0x1p-30;
+            const double share = 1.0 / static_cast<double>(top);
+            for (std::size_t i = 0; i < size; ++i) {
+                const double part = importance[i] * share;
+                block.w[i] *= static_cast<float>(part > least ? part : least);
+            }
+        }
+    }
+    settle(block.w);
+    for (std::size_t i = 0; i < size; ++i) {
+        block.minus[i / 8] = static_cast<std::uint8_t>((i % 8 == 0 ? 0 : block.minus[i / 8]) | (block.x[i] < 0.0f) << i % 8);
+    }
+    if constexpr (!grid_block<F>::is_signed) {
+        for (std::size_t i = 0; i < size; ++i) block.x[i] = block.x[i] < 0.0f ? -block.x[i] : block.x[i];
+    }
+    for (std::size_t i = 0; i < size; ++i) block.wx[i] = block.w[i] * block.x[i];
+    settle(block.wx);
+}
+
+/// Scales that are tried for a run, as parts of the one that lets the largest code reach the largest magnitude.
+template <class F>
+inline constexpr std::array scale_ladder = {1.05f, 0.88f, 0.74f, 0.6f};
+template <class F>
+    requires(grid_shape<F>::search.base == 8)
+inline constexpr std::array scale_ladder<F> = {1.1f, 0.98f, 0.87f, 0.77f, 0.68f, 0.6f};
+
+/// Looks for the best scale of run j, free of the block's; the result is `run` and its scale product / square.
+template <class F>
+inline void fit_run(const grid_block<F>& block, std::size_t j, grid_run<F>& run) noexcept {
+    using shape = grid_shape<F>;
+    constexpr std::size_t size = F::sub_size;
+    float top = 0.0f;
+    for (std::size_t i = j * size; i < (j + 1) * size; ++i) {
+        const float magnitude = block.x[i] < 0.0f ? -block.x[i] : block.x[i];
+        top = magnitude > top ? magnitude : top;
+    }
+    if (top == 0.0f) {
+        sum_run(block, j, run);
+        return;
+    }
+    constexpr float largest = grid_block<F>::is_signed ? 9.0f : static_cast<float>(shape::values.back());
+    grid_run<F> best = run;
+    float best_gain = 0.0f;
+    const auto consider = [&] {
+        if (!(run.product > 0.0f)) return;
+        const float gain = run.product * (run.product / run.square);
+        if (!(gain > best_gain)) return;
+        best_gain = gain;
+        best = run;
+    };
+    for (const float part : scale_ladder<F>) {
+        assign_run(block, j, top / largest * part, false, run);
+        consider();
+    }
+    if (best_gain > 0.0f) {
+        run = best;
+        assign_run(block, j, best.product / best.square, false, run);
+        consider();
+    }
+    run = best;
+}
+
+/// The block's scale for integer codes, times an odd number a run.
+template <class F>
+struct grid_scales {
+    static constexpr std::size_t runs = F::block_size / F::sub_size;
+    std::uint16_t d = 0;   ///< the half float that the block stores
+    float step = 0.0f;     ///< its value for integer codes, on the block's own scale of numbers
+    std::uint8_t s[runs] = {};  ///< of the odd number 2s+1
+};
+
+/// s of the odd number 2s+1 nearest to scale / step.
+template <class F>
+[[nodiscard]] inline std::uint8_t nearest_odd(float scale, float step) noexcept {
+    const float s = scale / (2.0f * step);
+    constexpr float top = static_cast<float>(grid_shape<F>::scale_count - 1);
+    return static_cast<std::uint8_t>(s < top ? static_cast<int>(s) : static_cast<int>(top));
+}
+
+/// Stores a step as a half float.
+template <class F>
+inline void round_step(float step, int exponent, grid_scales<F>& scales) noexcept {
+    const double up = std::bit_cast<double>(static_cast<std::uint64_t>(1023 + exponent) << 52);
+    const double down = std::bit_cast<double>(static_cast<std::uint64_t>(1023 - exponent) << 52);
+    const double d = static_cast<double>(step) * static_cast<double>(grid_shape<F>::unit) * up;
+    scales.d = f32_to_f16(static_cast<float>(d < 65504.0 ? d : 65504.0));
+    scales.step = static_cast<float>(static_cast<double>(f16_to_f32(scales.d)) * down / static_cast<double>(grid_shape<F>::unit));
+}
+
+/// The step that fits the runs' sums and odd scales best.
+template <class F>
+[[nodiscard]] inline float fit_step(const grid_run<F> (&runs)[grid_scales<F>::runs], const grid_scales<F>& scales) noexcept {
+    float product[grid_scales<F>::runs];
+    float square[grid_scales<F>::runs];
+    for (std::size_t j = 0; j < grid_scales<F>::runs; ++j) {
+        const float odd = static_cast<float>(2 * scales.s[j] + 1);
+        product[j] = runs[j].product * odd;
+        square[j] = runs[j].square * (odd * odd);
+    }
+    settle(product);
+    settle(square);
+    const float below = lane_sum<grid_scales<F>::runs>(square);
+    const float above = lane_sum<grid_scales<F>::runs>(product);
+    return above > 0.0f ? above / below : scales.step;
+}
+
+/// Encodes 256 weights; see `block_encoder`.
+template <class F>
+[[nodiscard]] inline F encode_grid(const float* x, const float* importance) noexcept {
+    using shape = grid_shape<F>;
+    constexpr std::size_t count = grid_scales<F>::runs;
+    F out{};
+    const std::uint32_t top = largest_magnitude_bits<F::block_size>(x);
+    if (top >= infinity_bits) {
+        shape::store_d(out, f16_nan);
+        return out;
+    }
+    const int exponent = static_cast<int>(top >> 23) - 127;
+    if (exponent < -30) return out;  // below half of the smallest weight that isn't 0
+    grid_block<F> block;
+    prepare(x, importance, exponent, block);
+
+    grid_run<F> runs[count];
+    float scale[count];
+    float largest = 0.0f;
+    for (std::size_t j = 0; j < count; ++j) {
+        fit_run(block, j, runs[j]);
+        scale[j] = runs[j].product > 0.0f ? runs[j].product / runs[j].square : 0.0f;
+        largest = scale[j] > largest ? scale[j] : largest;
+    }
+    if (largest == 0.0f) return out;
+
+    // With their points as they are, runs lose square * (step * odd - scale)^2: a step is chosen by that.
+    grid_scales<F> scales;
+    float least = std::numeric_limits<float>::infinity();
+    constexpr float most = static_cast<float>(2 * shape::scale_count - 1);
+    for (int n = -4; n <= 24; ++n) {
+        grid_scales<F> trial;
+        trial.step = largest / (most - static_cast<float>(n) * (most / 64.0f));
+        float loss[count];
+        for (int pass = 0; pass < 2; ++pass) {
+            for (std::size_t j = 0; j < count; ++j) trial.s[j] = nearest_odd<F>(scale[j], trial.step);
+            if (pass == 0) trial.step = fit_step(runs, trial);
+        }
+        for (std::size_t j = 0; j < count; ++j) {
+            const float rest = settled(trial.step * static_cast<float>(2 * trial.s[j] + 1)) - scale[j];
+            loss[j] = runs[j].square * (rest * rest);
+        }
+        settle(loss);
+        const float sum = lane_sum<count>(loss);
+        if (sum < least) {
+            least = sum;
+            scales = trial;
+        }
+    }
+    round_step(scales.step, exponent, scales);
+    if (scales.d == 0) return out;
+    for (std::size_t j = 0; j < count; ++j) {
+        scales.s[j] = nearest_odd<F>(scale[j], scales.step);
+        assign_run(block, j, scales.step * static_cast<float>(2 * scales.s[j] + 1), true, runs[j]);
+    }
+    round_step(fit_step(runs, scales), exponent, scales);
+    if (scales.d == 0) return out;
+
+    shape::store_d(out, scales.d);
+    for (std::size_t j = 0; j < count; ++j) {
+        shape::store_scale(out, j, scales.s[j]);
+        for (std::size_t g = 0; g < F::sub_size / 8; ++g) {
+            const std::size_t group = j * (F::sub_size / 8) + g;
+            const std::uint32_t mark = runs[j].mark[g];
+            const std::uint32_t sign = grid_block<F>::is_signed ? mark : mark ^ block.minus[group];
+            shape::store_group(out, group, runs[j].point + g * grid_run<F>::points_in_group, sign);
+        }
+    }
+    return out;
+}
+
+}  // namespace colibri::quant::detail
+
+namespace colibri::quant {
+
+/// IQ1, IQ2 and IQ3: errors count importance * sqrt(x^2 + a part of the block's mean square).
+template <block_format F>
+    requires requires { detail::grid_shape<F>::search; }
+struct block_encoder<F> {
+    [[nodiscard]] static F encode(const float* x, const float* importance) noexcept {
+        return detail::encode_grid<F>(x, importance);
+    }
+};
 
 }  // namespace colibri::quant
 
@@ -10038,6 +13011,88 @@ private:
 };
 
 static_assert(code_format<mxfp4> && encodable_format<mxfp4>);
+
+}  // namespace colibri::quant
+
+// ---- colibri/quant/nvfp4.hpp
+
+// NVFP4: 4-bit floats (E2M1) with an 8-bit float (E4M3 without sign) for every 16.
+#include <cstddef>
+#include <cstdint>
+
+
+namespace colibri::quant {
+
+/// 64 weights in 4 runs of 16: `(2^-10 * scale) * mxfp4_values[code]`. 4.5 bits per weight. Run j has the 8 bytes of
+/// `qs` from 8j: byte l holds weight l of the run in its low and weight l+8 in its high half. The scale is the float
+/// `d[j]` in units of 2^-9, an integer, as the codes are twice their values: exponent e in bits 3 to 6, mantissa m
+/// below: m for e = 0, else (8+m) * 2^(e-1). The top bit means nothing; 0x7f, NaN in E4M3, is 0, as in the
+/// reference decoder.
+struct nvfp4 {
+    static constexpr dtype type = dtype::nvfp4;
+    static constexpr std::size_t block_size = 64;
+    static constexpr std::size_t sub_size = 16;
+
+    std::uint8_t d[4];
+    std::uint8_t qs[32];
+
+    [[nodiscard]] constexpr float scale() const noexcept { return 0x1p-10f; }
+    [[nodiscard]] constexpr int sub_scale(std::size_t j) const noexcept {
+        const int exponent = d[j] >> 3 & 15;
+        const int mantissa = d[j] & 7;
+        if (d[j] == 0x7f) return 0;
+        return exponent == 0 ? mantissa : (8 + mantissa) << (exponent - 1);
+    }
+    /// Twice the value that the code stands for, -12..12.
+    [[nodiscard]] constexpr int code(std::size_t i) const noexcept {
+        return mxfp4_values[static_cast<std::size_t>((qs[i / 16 * 8 + i % 8] >> (i % 16 / 8 * 4)) & 15)];
+    }
+
+    constexpr void decode(float* out) const noexcept { detail::decode_super(*this, out); }
+};
+
+static_assert(super_format<nvfp4>);
+
+}  // namespace colibri::quant
+
+// ---- colibri/quant/q1_q2.hpp
+
+// Q1_0 and Q2_0: one and two bits, in the order of the weights.
+#include <cstddef>
+#include <cstdint>
+
+
+namespace colibri::quant {
+
+/// 128 weights: `d * code`, codes -1 and 1: bit i%8 of `qs[i/8]` clear and set. 1.125 bits per weight.
+struct q1_0 {
+    static constexpr dtype type = dtype::q1_0;
+    static constexpr std::size_t block_size = 128;
+
+    std::uint16_t d;  ///< f16
+    std::uint8_t qs[16];
+
+    [[nodiscard]] constexpr float scale() const noexcept { return f16_to_f32(d); }
+    [[nodiscard]] constexpr int code(std::size_t i) const noexcept { return ((qs[i / 8] >> (i % 8)) & 1) * 2 - 1; }
+
+    constexpr void decode(float* out) const noexcept { detail::decode_codes(*this, out); }
+};
+
+/// 64 weights: `d * code`, codes -1..2, stored plus 1 in bit pair i%4 of `qs[i/4]`. 2.25 bits per weight.
+struct q2_0 {
+    static constexpr dtype type = dtype::q2_0;
+    static constexpr std::size_t block_size = 64;
+
+    std::uint16_t d;  ///< f16
+    std::uint8_t qs[16];
+
+    [[nodiscard]] constexpr float scale() const noexcept { return f16_to_f32(d); }
+    [[nodiscard]] constexpr int code(std::size_t i) const noexcept { return ((qs[i / 4] >> (i % 4 * 2)) & 3) - 1; }
+
+    constexpr void decode(float* out) const noexcept { detail::decode_codes(*this, out); }
+};
+
+static_assert(code_format<q1_0> && code_format<q2_0>);
 
 }  // namespace colibri::quant
 
@@ -10460,6 +13515,1400 @@ static_assert(code_format<q8_0> && code_format<q8_k> && encodable_format<q8_0> &
 
 }  // namespace colibri::quant
 
+// ---- colibri/quant/lanes.hpp
+
+// Sixteen floats side by side, as four vectors of the compiler's own kind: what the searches of the encoders work on.
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+namespace colibri::quant::detail {
+
+/// Sixteen floats. No operation on them crosses lanes, and each is rounded by itself: the same bits on every machine.
+struct lanes {
+    static constexpr std::size_t count = 16;
+    typedef float part __attribute__((vector_size(16)));  // what every 64-bit target has
+    part v[4];
+};
+
+/// Sixteen truth values.
+struct lane_mask {
+    typedef std::int32_t part __attribute__((vector_size(16)));
+    part v[4];
+};
+
+/// Calls fn for the four parts; written out because loops this short aren't unrolled at -O2.
+template <class Fn>
+[[gnu::always_inline]] inline void each_part(Fn fn) noexcept {
+    fn(0);
+    fn(1);
+    fn(2);
+    fn(3);
+}
+
+// What a product passes through on its way to a sum: a register of vectors.
+#if defined(__x86_64__)
+#define COLIBRI_VECTOR_REGISTER "+x"
+#elif defined(__aarch64__)
+#define COLIBRI_VECTOR_REGISTER "+w"
+#else
+#define COLIBRI_VECTOR_REGISTER "+m"
+#endif
+
+/// Keeps the compiler from fusing a product into a later sum (docs/numerics.md, "Fusing").
+[[gnu::always_inline]] inline float rounded(float a) noexcept {
+    asm("" : COLIBRI_VECTOR_REGISTER(a));
+    return a;
+}
+[[gnu::always_inline]] inline lanes rounded(lanes a) noexcept {
+    each_part([&](int i) __attribute__((always_inline)) { asm("" : COLIBRI_VECTOR_REGISTER(a.v[i])); });
+    return a;
+}
+#undef COLIBRI_VECTOR_REGISTER
+
+[[gnu::always_inline]] inline lanes all(float x) noexcept {
+    lanes r;
+    each_part([&](int i) __attribute__((always_inline)) { r.v[i] = lanes::part{x, x, x, x}; });
+    return r;
+}
+[[gnu::always_inline]] inline lanes load(const float* p) noexcept {
+    lanes r;
+    std::memcpy(&r, p, sizeof r);
+    return r;
+}
+[[gnu::always_inline]] inline void store(lanes a, float* p) noexcept { std::memcpy(p, &a, sizeof a); }
+
+[[gnu::always_inline]] inline lanes operator+(lanes a, lanes b) noexcept {
+    each_part([&](int i) __attribute__((always_inline)) { a.v[i] += b.v[i]; });
+    return a;
+}
+[[gnu::always_inline]] inline lanes operator-(lanes a, lanes b) noexcept {
+    each_part([&](int i) __attribute__((always_inline)) { a.v[i] -= b.v[i]; });
+    return a;
+}
+[[gnu::always_inline]] inline lanes operator*(lanes a, lanes b) noexcept {
+    each_part([&](int i) __attribute__((always_inline)) { a.v[i] *= b.v[i]; });
+    return rounded(a);
+}
+[[gnu::always_inline]] inline lanes operator/(lanes a, lanes b) noexcept {
+    each_part([&](int i) __attribute__((always_inline)) { a.v[i] /= b.v[i]; });
+    return a;
+}
+[[gnu::always_inline]] inline lane_mask operator<(lanes a, lanes b) noexcept {
+    lane_mask r;
+    each_part([&](int i) __attribute__((always_inline)) { r.v[i] = a.v[i] < b.v[i]; });
+    return r;
+}
+[[gnu::always_inline]] inline lanes select(lane_mask mask, lanes yes, lanes no) noexcept {
+    each_part([&](int i) __attribute__((always_inline)) { no.v[i] = mask.v[i] ? yes.v[i] : no.v[i]; });
+    return no;
+}
+/// The larger of two numbers.
+[[gnu::always_inline]] inline lanes larger(lanes a, lanes b) noexcept {
+    each_part([&](int i) __attribute__((always_inline)) { a.v[i] = a.v[i] > b.v[i] ? a.v[i] : b.v[i]; });
+    return a;
+}
+/// The smaller of two numbers.
+[[gnu::always_inline]] inline lanes smaller(lanes a, lanes b) noexcept {
+    each_part([&](int i) __attribute__((always_inline)) { a.v[i] = a.v[i] < b.v[i] ? a.v[i] : b.v[i]; });
+    return a;
+}
+[[gnu::always_inline]] inline lanes held(lanes a, float low, float high) noexcept {
+    return smaller(larger(a, all(low)), all(high));
+}
+[[gnu::always_inline]] inline lanes magnitude(lanes a) noexcept {
+    each_part([&](int i) __attribute__((always_inline)) {
+        a.v[i] = reinterpret_cast<lanes::part>(reinterpret_cast<lane_mask::part>(a.v[i]) & 0x7fffffff);
+    });
+    return a;
+}
+/// `a` >= 0 with the sign of b.
+[[gnu::always_inline]] inline lanes with_sign(lanes a, lanes b) noexcept {
+    constexpr std::int32_t sign = -0x7fffffff - 1;
+    each_part([&](int i) __attribute__((always_inline)) {
+        a.v[i] = reinterpret_cast<lanes::part>(reinterpret_cast<lane_mask::part>(a.v[i]) |
+                                               (reinterpret_cast<lane_mask::part>(b.v[i]) & sign));
+    });
+    return a;
+}
+/// The nearest whole number, ties to even, for |a| < 2^22.
+[[gnu::always_inline]] inline lanes nearest_whole(lanes a) noexcept {
+    const lanes magic = all(0x1.8p23f);  // adding it leaves no bits below 1
+    return rounded(a + magic) - magic;
+}
+/// 1 / a, or 0 where a is nearly 0.
+[[gnu::always_inline]] inline lanes inverse_or_zero(lanes a) noexcept {
+    const lane_mask usable = all(0x1p-100f) < magnitude(a);
+    return select(usable, all(1.0f) / select(usable, a, all(1.0f)), all(0.0f));
+}
+
+}  // namespace colibri::quant::detail
+
+// ---- colibri/quant/search_codes.hpp
+
+// The codes that weights are rounded to, sixteen at a time.
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+
+namespace colibri::quant::detail {
+
+// Each has `nearest(v)`, the value of the code that is nearest to v, and `symmetric`: whether -v is a value for each value v.
+
+/// The whole numbers Low..High.
+template <int Low, int High>
+struct whole_codes {
+    static constexpr bool symmetric = Low == -High;
+    [[gnu::always_inline]] static lanes nearest(lanes v) noexcept {
+        return nearest_whole(held(v, static_cast<float>(Low), static_cast<float>(High)));
+    }
+};
+
+/// -1 and 1.
+struct sign_codes {
+    static constexpr bool symmetric = true;
+    [[gnu::always_inline]] static lanes nearest(lanes v) noexcept { return with_sign(all(1.0f), v); }
+};
+
+/// Adds up the gaps of ascending values that v is beyond the middle of; N * 3 operations, and no table to look up.
+template <std::size_t N>
+[[gnu::always_inline]] inline lanes nearest_of(const std::array<float, N>& values, lanes v) noexcept {
+    lanes out = all(values[0]);
+#pragma GCC unroll 16
+    for (std::size_t i = 1; i < N; ++i) {
+        const lane_mask beyond = all((values[i - 1] + values[i]) * 0.5f) < v;
+        out = out + select(beyond, all(values[i] - values[i - 1]), all(0.0f));
+    }
+    return out;
+}
+
+/// `iq4_values`.
+struct iq4_codes {
+    static constexpr bool symmetric = false;
+    static constexpr std::array<float, 16> values = [] {
+        std::array<float, 16> out{};
+        for (std::size_t i = 0; i < 16; ++i) out[i] = static_cast<float>(iq4_values[i]);
+        return out;
+    }();
+    [[gnu::always_inline]] static lanes nearest(lanes v) noexcept { return nearest_of(values, v); }
+};
+
+/// `mxfp4_values`.
+struct e2m1_codes {
+    static constexpr bool symmetric = true;
+    static constexpr std::array<float, 8> values = {0, 1, 2, 3, 4, 6, 8, 12};
+    [[gnu::always_inline]] static lanes nearest(lanes v) noexcept {
+        return with_sign(nearest_of(values, magnitude(v)), v);
+    }
+};
+
+/// For each value + 127 of `values` its place.
+template <std::size_t N>
+[[nodiscard]] consteval std::array<std::uint8_t, 256> places_of(const std::array<std::int8_t, N>& values) {
+    std::array<std::uint8_t, 256> out{};
+    for (std::size_t i = N; i-- > 0;) out[static_cast<std::size_t>(values[i] + 127)] = static_cast<std::uint8_t>(i);
+    return out;
+}
+
+}  // namespace colibri::quant::detail
+
+// ---- colibri/quant/tq.hpp
+
+// TQ1_0 and TQ2_0: -1, 0 or 1 and one scale for 256 weights.
+#include <cstddef>
+#include <cstdint>
+
+
+namespace colibri::quant {
+
+/// 256 weights: `d * code`, codes -1..1. 1.6875 bits per weight. A byte holds up to five codes plus 1 as the digits of a
+/// fraction in base 3, times 256 and rounded up: digit n is the whole part of 3/256 times (byte * 3^n mod 256).
+/// Bytes 0..31 of `qs` hold weights m, m+32 .. m+128, bytes 32..47 weights 160+m, 176+m .. 224+m (m counts the bytes of
+/// each part), `qh` weights 240+m, 244+m, 248+m, 252+m.
+struct tq1_0 {
+    static constexpr dtype type = dtype::tq1_0;
+    static constexpr std::size_t block_size = 256;
+
+    std::uint8_t qs[48];
+    std::uint8_t qh[4];
+    std::uint16_t d;  ///< f16
+
+    [[nodiscard]] constexpr float scale() const noexcept { return f16_to_f32(d); }
+    [[nodiscard]] constexpr int code(std::size_t i) const noexcept {
+        if (i < 160) return digit(qs[i % 32], i / 32);
+        if (i < 240) return digit(qs[32 + i % 16], (i - 160) / 16);
+        return digit(qh[i % 4], (i - 240) / 4);
+    }
+
+    constexpr void decode(float* out) const noexcept { detail::decode_codes(*this, out); }
+
+private:
+    [[nodiscard]] static constexpr int digit(std::uint8_t byte, std::size_t n) noexcept {
+        constexpr int powers[] = {1, 3, 9, 27, 81};
+        return ((byte * powers[n] & 255) * 3 >> 8) - 1;
+    }
+};
+
+/// 256 weights: `d * code`, codes -1..2, stored plus 1, packed as in Q2_K. 2.0625 bits per weight.
+struct tq2_0 {
+    static constexpr dtype type = dtype::tq2_0;
+    static constexpr std::size_t block_size = 256;
+
+    std::uint8_t qs[64];
+    std::uint16_t d;  ///< f16
+
+    [[nodiscard]] constexpr float scale() const noexcept { return f16_to_f32(d); }
+    [[nodiscard]] constexpr int code(std::size_t i) const noexcept {
+        return ((qs[i / 128 * 32 + i % 32] >> (i % 128 / 32 * 2)) & 3) - 1;
+    }
+
+    constexpr void decode(float* out) const noexcept { detail::decode_codes(*this, out); }
+};
+
+static_assert(code_format<tq1_0> && code_format<tq2_0>);
+
+}  // namespace colibri::quant
+
+// ---- colibri/quant/pack.hpp
+
+// Codes, scales and minimums to the bits of a block.
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+
+
+namespace colibri::quant::detail {
+
+/// What a block is made of: `d` and `dmin` (or the offset) become half floats; the rest has the meaning that the format's
+/// accessors of the same names give it.
+struct block_parts {
+    float d;
+    float dmin;
+    const std::int8_t* scales;
+    const std::int8_t* minimums;
+    const std::int8_t* codes;
+};
+
+[[nodiscard]] constexpr unsigned bits_of(int code) noexcept { return static_cast<unsigned>(code); }
+constexpr void put(std::uint8_t& byte, unsigned bits, std::size_t shift) noexcept {
+    byte = static_cast<std::uint8_t>(byte | bits << shift);
+}
+
+/// Half of `size` bytes each: the first codes plus `zero` in the low, the others in the high halves. Only 4 bits of each.
+constexpr void pack_halves(const std::int8_t* codes, int zero, std::size_t size, std::uint8_t* qs) noexcept {
+    for (std::size_t i = 0; i < size; ++i) {
+        qs[i] = static_cast<std::uint8_t>((bits_of(codes[i] + zero) & 15u) | (bits_of(codes[i + size] + zero) & 15u) << 4);
+    }
+}
+/// The same for values in a table of sixteen.
+constexpr void pack_places(const std::int8_t* values, const std::array<std::uint8_t, 256>& places, std::size_t size,
+                           std::uint8_t* qs) noexcept {
+    const auto place = [&](std::int8_t value) -> unsigned { return places[static_cast<std::size_t>(value + 127)]; };
+    for (std::size_t i = 0; i < size; ++i) qs[i] = static_cast<std::uint8_t>(place(values[i]) | place(values[i + size]) << 4);
+}
+/// Four codes plus `zero` of two bits in a byte, 32 apart, in each half of 128.
+constexpr void pack_pairs(const std::int8_t* codes, int zero, std::uint8_t* qs) noexcept {
+    for (std::size_t half = 0; half < 2; ++half) {
+        const std::int8_t* c = codes + half * 128;
+        for (std::size_t l = 0; l < 32; ++l) {
+            const auto pair = [&](std::size_t i) { return bits_of(c[i] + zero) & 3u; };
+            qs[half * 32 + l] = static_cast<std::uint8_t>(pair(l) | pair(l + 32) << 2 | pair(l + 64) << 4 | pair(l + 96) << 6);
+        }
+    }
+}
+
+inline constexpr auto iq4_places = places_of(iq4_values);
+inline constexpr auto mxfp4_places = places_of(mxfp4_values);
+
+constexpr void pack(const block_parts& p, q4_0& out) noexcept {
+    out.d = f32_to_f16(p.d);
+    pack_halves(p.codes, 8, 16, out.qs);
+}
+constexpr void pack(const block_parts& p, q4_1& out) noexcept {
+    out.d = f32_to_f16(p.d);
+    out.m = f32_to_f16(p.dmin);
+    pack_halves(p.codes, 0, 16, out.qs);
+}
+constexpr void pack(const block_parts& p, q5_0& out) noexcept {
+    out = {f32_to_f16(p.d), {}, {}};
+    pack_halves(p.codes, 16, 16, out.qs);
+    for (std::size_t i = 0; i < 32; ++i) put(out.qh[i / 8], bits_of(p.codes[i] + 16) >> 4, i % 8);
+}
+constexpr void pack(const block_parts& p, q5_1& out) noexcept {
+    out = {f32_to_f16(p.d), f32_to_f16(p.dmin), {}, {}};
+    pack_halves(p.codes, 0, 16, out.qs);
+    for (std::size_t i = 0; i < 32; ++i) put(out.qh[i / 8], bits_of(p.codes[i]) >> 4, i % 8);
+}
+constexpr void pack(const block_parts& p, q8_0& out) noexcept {
+    out.d = f32_to_f16(p.d);
+    for (std::size_t i = 0; i < 32; ++i) out.qs[i] = p.codes[i];
+}
+constexpr void pack(const block_parts& p, iq4_nl& out) noexcept {
+    out.d = f32_to_f16(p.d);
+    pack_places(p.codes, iq4_places, 16, out.qs);
+}
+/// `d` is a power of two, at least 2^-126.
+constexpr void pack(const block_parts& p, mxfp4& out) noexcept {
+    out.e = static_cast<std::uint8_t>((std::bit_cast<std::uint32_t>(p.d) >> 23) + 1);
+    pack_places(p.codes, mxfp4_places, 16, out.qs);
+}
+constexpr void pack(const block_parts& p, nvfp4& out) noexcept {
+    for (std::size_t j = 0; j < 4; ++j) {
+        out.d[j] = static_cast<std::uint8_t>(p.scales[j]);
+        pack_places(p.codes + j * 16, mxfp4_places, 8, out.qs + j * 8);
+    }
+}
+constexpr void pack(const block_parts& p, q1_0& out) noexcept {
+    out = {f32_to_f16(p.d), {}};
+    for (std::size_t i = 0; i < 128; ++i) put(out.qs[i / 8], p.codes[i] > 0 ? 1u : 0u, i % 8);
+}
+constexpr void pack(const block_parts& p, q2_0& out) noexcept {
+    out = {f32_to_f16(p.d), {}};
+    for (std::size_t i = 0; i < 64; ++i) put(out.qs[i / 4], bits_of(p.codes[i] + 1), i % 4 * 2);
+}
+/// The digits of a byte are made whole 256ths of their fraction, rounded up.
+constexpr void pack(const block_parts& p, tq1_0& out) noexcept {
+    const auto digits = [&](std::size_t first, std::size_t apart, std::size_t n) {
+        unsigned number = 0;
+        for (std::size_t k = 0; k < 5; ++k) number = number * 3 + (k < n ? bits_of(p.codes[first + k * apart] + 1) : 0u);
+        return static_cast<std::uint8_t>((number * 256 + 242) / 243);
+    };
+    for (std::size_t m = 0; m < 32; ++m) out.qs[m] = digits(m, 32, 5);
+    for (std::size_t m = 0; m < 16; ++m) out.qs[32 + m] = digits(160 + m, 16, 5);
+    for (std::size_t m = 0; m < 4; ++m) out.qh[m] = digits(240 + m, 4, 4);
+    out.d = f32_to_f16(p.d);
+}
+constexpr void pack(const block_parts& p, tq2_0& out) noexcept {
+    pack_pairs(p.codes, 1, out.qs);
+    out.d = f32_to_f16(p.d);
+}
+constexpr void pack(const block_parts& p, q2_k& out) noexcept {
+    for (std::size_t j = 0; j < 16; ++j) out.scales[j] = static_cast<std::uint8_t>(p.scales[j] | p.minimums[j] << 4);
+    pack_pairs(p.codes, 0, out.qs);
+    out.d = f32_to_f16(p.d);
+    out.dmin = f32_to_f16(p.dmin);
+}
+constexpr void pack(const block_parts& p, q3_k& out) noexcept {
+    out = {};
+    pack_pairs(p.codes, 4, out.qs);
+    for (std::size_t i = 0; i < 256; ++i) put(out.hmask[i % 32], bits_of(p.codes[i] + 4) >> 2, i / 32);
+    for (std::size_t j = 0; j < 16; ++j) {
+        const unsigned scale = bits_of(p.scales[j] + 32);
+        put(out.scales[j % 8], scale & 15u, j / 8 * 4);
+        put(out.scales[8 + j % 4], scale >> 4, j / 4 * 2);
+    }
+    out.d = f32_to_f16(p.d);
+}
+constexpr void pack(const block_parts& p, packed_scales& out) noexcept {
+    out = {};
+    for (std::size_t j = 0; j < 4; ++j) {
+        put(out.bytes[j], bits_of(p.scales[j]), 0);
+        put(out.bytes[j + 4], bits_of(p.minimums[j]), 0);
+    }
+    for (std::size_t j = 4; j < 8; ++j) {
+        put(out.bytes[j + 4], bits_of(p.scales[j]) & 15u, 0);
+        put(out.bytes[j + 4], bits_of(p.minimums[j]) & 15u, 4);
+        put(out.bytes[j - 4], bits_of(p.scales[j]) >> 4, 6);
+        put(out.bytes[j], bits_of(p.minimums[j]) >> 4, 6);
+    }
+}
+constexpr void pack(const block_parts& p, q4_k& out) noexcept {
+    out.d = f32_to_f16(p.d);
+    out.dmin = f32_to_f16(p.dmin);
+    pack(p, out.scales);
+    for (std::size_t quarter = 0; quarter < 4; ++quarter) pack_halves(p.codes + quarter * 64, 0, 32, out.qs + quarter * 32);
+}
+constexpr void pack(const block_parts& p, q5_k& out) noexcept {
+    out = {};
+    out.d = f32_to_f16(p.d);
+    out.dmin = f32_to_f16(p.dmin);
+    pack(p, out.scales);
+    for (std::size_t quarter = 0; quarter < 4; ++quarter) pack_halves(p.codes + quarter * 64, 0, 32, out.qs + quarter * 32);
+    for (std::size_t i = 0; i < 256; ++i) put(out.qh[i % 32], bits_of(p.codes[i]) >> 4, i / 32);
+}
+constexpr void pack(const block_parts& p, q6_k& out) noexcept {
+    for (std::size_t j = 0; j < 16; ++j) out.scales[j] = p.scales[j];
+    for (std::size_t half = 0; half < 2; ++half) {
+        const std::int8_t* c = p.codes + half * 128;
+        pack_halves(c, 32, 64, out.ql + half * 64);
+        const auto pair = [&](std::size_t i) { return bits_of(c[i] + 32) >> 4; };
+        for (std::size_t l = 0; l < 32; ++l) {
+            out.qh[half * 32 + l] =
+                static_cast<std::uint8_t>(pair(l) | pair(l + 32) << 2 | pair(l + 64) << 4 | pair(l + 96) << 6);
+        }
+    }
+    out.d = f32_to_f16(p.d);
+}
+constexpr void pack(const block_parts& p, iq4_xs& out) noexcept {
+    out = {};
+    out.d = f32_to_f16(p.d);
+    for (std::size_t j = 0; j < 8; ++j) {
+        const unsigned scale = bits_of(p.scales[j] + 32);
+        put(out.scales_l[j / 2], scale & 15u, j % 2 * 4);
+        out.scales_h = static_cast<std::uint16_t>(out.scales_h | (scale >> 4) << (j * 2));
+        pack_places(p.codes + j * 32, iq4_places, 16, out.qs + j * 16);
+    }
+}
+
+}  // namespace colibri::quant::detail
+
+// ---- colibri/quant/search.hpp
+
+// The search for scales and codes with the least weighted squared error: batches of sixteen runs, one in each lane.
+#include <bit>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+
+
+namespace colibri::quant::detail {
+
+/// Sixteen runs of finite values, one behind the other, and null or a weight >= 0 for each value.
+struct search_input {
+    const float* x;
+    const float* importance;
+};
+
+/// What was found: scales (and minimums) by block, integers by run, codes by weight, run after run.
+template <std::size_t Size>
+struct search_output {
+    float d[lanes::count];
+    float dmin[lanes::count];
+    std::int8_t scales[lanes::count];
+    std::int8_t minimums[lanes::count];
+    std::int8_t codes[lanes::count * Size];  ///< the integers that the scale multiplies
+};
+
+/// Values and weights of sixteen runs: value i of run j at 16 i + j.
+template <std::size_t Size>
+struct search_batch {
+    float x[Size * lanes::count];     ///< divided by `unit`, so that no square overflows or vanishes
+    float w[Size * lanes::count];
+    float unit[lanes::count];         ///< by run: a power of two, its block's
+};
+
+template <std::size_t Size, class Fn>
+[[gnu::always_inline]] inline void each_step(const search_batch<Size>& in, Fn fn) noexcept {
+    for (std::size_t i = 0; i < Size * lanes::count; i += lanes::count) fn(load(in.x + i), load(in.w + i));
+}
+
+/// The largest of each block of Runs runs, for each of its runs.
+template <std::size_t Runs>
+inline void spread_largest(float (&of_run)[lanes::count]) noexcept {
+    for (std::size_t b = 0; b < lanes::count; b += Runs) {
+        float top = of_run[b];
+        for (std::size_t j = b + 1; j < b + Runs; ++j) top = of_run[j] > top ? of_run[j] : top;
+        for (std::size_t j = b; j < b + Runs; ++j) of_run[j] = top;
+    }
+}
+
+/// Fills a batch of blocks of Runs runs. The error of x weighs importance * (level * (the run's root mean square) + |x|): large
+/// weights count for more, because the errors of small ones cancel out; with level < 0 it weighs importance alone.
+template <std::size_t Size, std::size_t Runs>
+inline void fill(const search_input& from, float level, search_batch<Size>& out) noexcept {
+    constexpr std::size_t count = lanes::count;
+    for (std::size_t j = 0; j < count; ++j) {
+        for (std::size_t i = 0; i < Size; ++i) out.x[i * count + j] = from.x[j * Size + i];
+    }
+    lanes top = all(0.0f);
+    for (std::size_t i = 0; i < Size * count; i += count) top = larger(magnitude(load(out.x + i)), top);
+    float tops[count];
+    store(top, tops);
+    spread_largest<Runs>(tops);
+    float inverse[count];
+    for (std::size_t j = 0; j < count; ++j) {
+        // Held to where a unit and its reciprocal are normal numbers, and a scale of a few units less is one as well.
+        std::uint32_t exponent = std::bit_cast<std::uint32_t>(tops[j]) >> 23;
+        exponent = exponent < 10 ? 10 : exponent > 244 ? 244 : exponent;
+        out.unit[j] = std::bit_cast<float>(exponent << 23);
+        inverse[j] = std::bit_cast<float>((254 - exponent) << 23);
+    }
+    const lanes per_unit = load(inverse);
+    lanes squares = all(0.0f);
+    for (std::size_t i = 0; i < Size * count; i += count) {
+        const lanes x = load(out.x + i) * per_unit;
+        store(x, out.x + i);
+        squares = squares + x * x;
+    }
+
+    float base[count];
+    store(squares * all(1.0f / static_cast<float>(Size)), base);
+    for (auto& v : base) v = rounded(level * std::sqrt(v));
+    const lanes ground = load(base);
+    lanes per_weight = all(1.0f);
+    if (from.importance != nullptr) {
+        for (std::size_t j = 0; j < count; ++j) {
+            for (std::size_t i = 0; i < Size; ++i) out.w[i * count + j] = from.importance[j * Size + i];
+        }
+        lanes most = all(0.0f);
+        for (std::size_t i = 0; i < Size * count; i += count) most = larger(load(out.w + i), most);
+        float mosts[count];
+        store(most, mosts);
+        spread_largest<Runs>(mosts);
+        per_weight = inverse_or_zero(load(mosts));
+    }
+    const lanes least = all(1e-6f);  // what nothing depends on still gets the nearest codes
+    for (std::size_t i = 0; i < Size * count; i += count) {
+        const lanes own = from.importance != nullptr ? load(out.w + i) * per_weight : all(1.0f);
+        const lanes size = level < 0.0f ? all(1.0f) : magnitude(load(out.x + i)) + ground;
+        store(own * size + least, out.w + i);
+    }
+}
+
+/// What codes q of a run add up to: w q, w q^2, w q x.
+struct code_sums {
+    lanes q = all(0.0f);
+    lanes qq = all(0.0f);
+    lanes qx = all(0.0f);
+};
+
+/// Sums of the codes nearest to x * inverse, without that of w q.
+template <class Codes, std::size_t Size>
+inline code_sums sums_of(const search_batch<Size>& in, lanes inverse) noexcept {
+    code_sums s;
+    each_step(in, [&](lanes x, lanes w) __attribute__((always_inline)) {
+        const lanes q = Codes::nearest(x * inverse);
+        const lanes wq = w * q;
+        s.qq = s.qq + wq * q;
+        s.qx = s.qx + wq * x;
+    });
+    return s;
+}
+
+/// Sums of the codes nearest to (x - offset) * inverse.
+template <class Codes, std::size_t Size>
+inline code_sums sums_of(const search_batch<Size>& in, lanes offset, lanes inverse) noexcept {
+    code_sums s;
+    each_step(in, [&](lanes x, lanes w) __attribute__((always_inline)) {
+        const lanes q = Codes::nearest((x - offset) * inverse);
+        const lanes wq = w * q;
+        s.q = s.q + wq;
+        s.qq = s.qq + wq * q;
+        s.qx = s.qx + wq * x;
+    });
+    return s;
+}
+
+template <class Codes, std::size_t Size>
+inline void store_codes(const search_batch<Size>& in, lanes offset, lanes inverse, std::int8_t* codes) noexcept {
+    float values[lanes::count];
+    for (std::size_t i = 0; i < Size; ++i) {
+        store(Codes::nearest((load(in.x + i * lanes::count) - offset) * inverse), values);
+        for (std::size_t j = 0; j < lanes::count; ++j) codes[j * Size + i] = static_cast<std::int8_t>(values[j]);
+    }
+}
+
+/// The value of largest magnitude of each run.
+template <std::size_t Size>
+[[nodiscard]] inline lanes extremes(const search_batch<Size>& in) noexcept {
+    lanes least = load(in.x);
+    lanes greatest = least;
+    each_step(in, [&](lanes x, lanes) __attribute__((always_inline)) {
+        least = smaller(x, least);
+        greatest = larger(x, greatest);
+    });
+    return select(magnitude(greatest) < magnitude(least), least, greatest);
+}
+
+/// A scale in units as a half float will hold it; the largest of these for what is larger.
+[[nodiscard]] inline float stored_scale(float d, float unit) noexcept {
+    constexpr float largest = 65504.0f;
+    const float whole = rounded(d * unit);
+    return f16_to_f32(f32_to_f16(whole > largest ? largest : whole < -largest ? -largest : whole)) / unit;
+}
+
+/// The scale of least error of each run by itself. Shape::tops are the codes to which the extreme is scaled for a start; the best
+/// scale of these is fitted to its codes, and the codes to that, Shape::refits times.
+template <class Shape, std::size_t Size>
+[[nodiscard]] inline lanes best_scale(const search_batch<Size>& in) noexcept {
+    using codes = typename Shape::codes;
+    const lanes extreme = extremes(in);
+    const lanes per_top = inverse_or_zero(codes::symmetric ? magnitude(extreme) : extreme);
+    lanes best_gain = all(-1.0f);
+    lanes best = all(0.0f);
+    const auto consider = [&](lanes inverse) {
+        const code_sums s = sums_of<codes>(in, inverse);
+        const lanes scale = s.qx * inverse_or_zero(s.qq);
+        const lanes gain = scale * s.qx;
+        const lane_mask better = best_gain < gain;
+        best_gain = select(better, gain, best_gain);
+        best = select(better, scale, best);
+    };
+    for (const float top : Shape::tops) consider(all(top) * per_top);
+    for (int i = 0; i < Shape::refits; ++i) consider(inverse_or_zero(best));
+    return best;
+}
+
+/// Sums that don't depend on codes: w, w x, w x^2.
+struct value_sums {
+    lanes w = all(0.0f);
+    lanes x = all(0.0f);
+    lanes xx = all(0.0f);
+};
+
+template <std::size_t Size>
+[[nodiscard]] inline value_sums sums_of(const search_batch<Size>& in) noexcept {
+    value_sums s;
+    each_step(in, [&](lanes x, lanes w) __attribute__((always_inline)) {
+        const lanes wx = w * x;
+        s.w = s.w + w;
+        s.x = s.x + wx;
+        s.xx = s.xx + wx * x;
+    });
+    return s;
+}
+
+/// Weighted squared error of `scale * q`.
+[[nodiscard, gnu::always_inline]] inline lanes error_of(const value_sums& v, const code_sums& s, lanes scale) noexcept {
+    return v.xx + scale * (scale * s.qq - (s.qx + s.qx));
+}
+
+/// Scale and offset of runs: x is about scale * q + offset.
+struct line {
+    lanes scale, offset;
+};
+
+/// Weighted squared error of `scale * q + offset`.
+[[nodiscard, gnu::always_inline]] inline lanes error_of(const value_sums& v, const code_sums& s, line l) noexcept {
+    const lanes scaled = l.scale * (l.scale * s.qq + (l.offset + l.offset) * s.q - (s.qx + s.qx));
+    return v.xx + scaled + l.offset * (l.offset * v.w - (v.x + v.x));
+}
+
+/// Moves each run's values so that their weighted mean is 0, or nearly; returns by how much. Sums lose fewer digits then.
+template <std::size_t Size>
+[[nodiscard]] inline lanes centre(search_batch<Size>& in) noexcept {
+    const value_sums v = sums_of(in);
+    const lanes mean = v.x * inverse_or_zero(v.w);
+    for (std::size_t i = 0; i < Size * lanes::count; i += lanes::count) store(load(in.x + i) - mean, in.x + i);
+    return mean;
+}
+
+/// The line of least error of each run by itself, with an offset of at most `limit`. Shape::tops and refits as in `best_scale`, from
+/// the least value as offset.
+template <class Shape, std::size_t Size>
+[[nodiscard]] inline line best_line(const search_batch<Size>& in, const value_sums& v, lanes limit) noexcept {
+    using codes = typename Shape::codes;
+    lanes least = load(in.x);
+    lanes greatest = least;
+    each_step(in, [&](lanes x, lanes) __attribute__((always_inline)) {
+        least = smaller(x, least);
+        greatest = larger(x, greatest);
+    });
+    least = smaller(least, limit);
+    const lanes per_range = inverse_or_zero(greatest - least);
+    const lanes per_weight = inverse_or_zero(v.w);
+    lanes best_error = all(0x1p100f);
+    line best{all(0.0f), least};
+    const auto consider = [&](lanes offset, lanes inverse) {
+        const code_sums s = sums_of<codes>(in, offset, inverse);
+        const lanes mean = s.q * per_weight;
+        const lanes slope = (s.qx - mean * v.x) * inverse_or_zero(s.qq - mean * s.q);
+        const lanes level = (v.x - slope * s.q) * per_weight;
+        const lane_mask over = limit < level;
+        const line l{select(over, (s.qx - limit * s.q) * inverse_or_zero(s.qq), slope), select(over, limit, level)};
+        const lanes error = error_of(v, s, l);
+        const lane_mask better = error < best_error;
+        best_error = select(better, error, best_error);
+        best.scale = select(better, l.scale, best.scale);
+        best.offset = select(better, l.offset, best.offset);
+    };
+    for (const float top : Shape::tops) consider(least, all(top) * per_range);
+    for (int i = 0; i < Shape::refits; ++i) consider(best.offset, inverse_or_zero(best.scale));
+    return best;
+}
+
+/// Blocks of one run with one scale.
+template <class Shape>
+inline void search_scale(const search_input& from, search_output<Shape::size>& out) noexcept {
+    search_batch<Shape::size> in;
+    fill<Shape::size, 1>(from, Shape::level, in);
+    float d[lanes::count];
+    store(best_scale<Shape>(in), d);
+    for (std::size_t j = 0; j < lanes::count; ++j) {
+        d[j] = stored_scale(d[j], in.unit[j]);
+        out.d[j] = rounded(d[j] * in.unit[j]);
+    }
+    store_codes<typename Shape::codes>(in, all(0.0f), inverse_or_zero(load(d)), out.codes);
+}
+
+/// Blocks of one run with a scale and an offset (`dmin`).
+template <class Shape>
+inline void search_line(const search_input& from, search_output<Shape::size>& out) noexcept {
+    search_batch<Shape::size> in;
+    fill<Shape::size, 1>(from, Shape::level, in);
+    const lanes mean = centre(in);
+    const value_sums v = sums_of(in);
+    const line best = best_line<Shape>(in, v, all(0x1p100f));
+    float d[lanes::count];
+    float low[lanes::count];
+    store(best.scale, d);
+    store(best.offset + mean, low);
+    for (std::size_t j = 0; j < lanes::count; ++j) {
+        d[j] = stored_scale(d[j], in.unit[j]);
+        low[j] = stored_scale(low[j], in.unit[j]);
+        out.d[j] = rounded(d[j] * in.unit[j]);
+        out.dmin[j] = rounded(low[j] * in.unit[j]);
+    }
+    store_codes<typename Shape::codes>(in, load(low) - mean, inverse_or_zero(load(d)), out.codes);
+}
+
+/// Blocks of one run whose scale is a power of two.
+template <class Shape>
+inline void search_exponent(const search_input& from, search_output<Shape::size>& out) noexcept {
+    using codes = typename Shape::codes;
+    search_batch<Shape::size> in;
+    fill<Shape::size, 1>(from, Shape::level, in);
+    const value_sums v = sums_of(in);
+    lanes best_error = all(0x1p100f);
+    lanes best = all(0.0f);
+    for (const float scale : Shape::scales) {
+        const lanes error = error_of(v, sums_of<codes>(in, all(1.0f / scale)), all(scale));
+        const lane_mask better = error < best_error;
+        best_error = select(better, error, best_error);
+        best = select(better, all(scale), best);
+    }
+    float d[lanes::count];
+    store(best, d);
+    for (std::size_t j = 0; j < lanes::count; ++j) out.d[j] = rounded(d[j] * in.unit[j]);
+    store_codes<codes>(in, all(0.0f), inverse_or_zero(best), out.codes);
+}
+
+}  // namespace colibri::quant::detail
+
+// ---- colibri/quant/search_super.hpp
+
+// The search for super-blocks: runs whose scales (and minimums) are whole numbers under the scales of the block.
+#include <cstddef>
+#include <cstdint>
+
+
+namespace colibri::quant::detail {
+
+/// Sum over the runs of one block.
+template <std::size_t Runs>
+[[nodiscard]] inline float sum_of_runs(const float* of_run) noexcept {
+    float sum = of_run[0];
+    for (std::size_t j = 1; j < Runs; ++j) sum += of_run[j];
+    return sum;
+}
+
+template <std::size_t Runs>
+inline void set_runs(float* of_run, float value) noexcept {
+    for (std::size_t j = 0; j < Runs; ++j) of_run[j] = value;
+}
+template <std::size_t Runs>
+inline void copy_runs(const float* from, float* to) noexcept {
+    for (std::size_t j = 0; j < Runs; ++j) to[j] = from[j];
+}
+
+/// Blocks whose runs have a whole scale each, Shape::scale_low..scale_high, under the block's scale. For each of
+/// Shape::divisors the block's scale starts as the largest run's scale divided by it. Then, Shape::rounds times: each run takes the
+/// best of the whole scales within Shape::reach of the nearest, with new codes, and the block's scale is fitted to all of them.
+template <class Shape>
+inline void search_scaled_runs(const search_input& from, search_output<Shape::size>& out) noexcept {
+    using codes = typename Shape::codes;
+    constexpr std::size_t count = lanes::count;
+    constexpr std::size_t runs = Shape::runs;
+    search_batch<Shape::size> in;
+    fill<Shape::size, runs>(from, Shape::level, in);
+    const value_sums v = sums_of(in);
+    const lanes ideal = best_scale<Shape>(in);
+    float ideals[count];
+    store(ideal, ideals);
+
+    float best_error[count];
+    float best_d[count] = {};
+    float best_scales[count] = {};
+    set_runs<count>(best_error, 0x1p100f);
+    for (const float divisor : Shape::divisors) {
+        float d[count];
+        for (std::size_t b = 0; b < count; b += runs) {
+            float top = ideals[b];
+            for (std::size_t j = b; j < b + runs; ++j) {
+                const float here = ideals[j] < 0.0f ? -ideals[j] : ideals[j];
+                if (here > (top < 0.0f ? -top : top)) top = ideals[j];
+            }
+            set_runs<runs>(d + b, stored_scale(top / divisor, in.unit[b]));
+        }
+        for (int round = 0; round < Shape::rounds; ++round) {
+            const lanes block_scale = load(d);
+            const lanes middle =
+                nearest_whole(held(ideal * inverse_or_zero(block_scale), Shape::scale_low, Shape::scale_high));
+            lanes least = all(0x1p100f);
+            lanes chosen = middle;
+            code_sums chosen_sums;
+            for (int step = -Shape::reach; step <= Shape::reach; ++step) {
+                const lanes whole = held(middle + all(static_cast<float>(step)), Shape::scale_low, Shape::scale_high);
+                const lanes scale = block_scale * whole;
+                const code_sums s = sums_of<codes>(in, inverse_or_zero(scale));
+                const lanes error = error_of(v, s, scale);
+                const lane_mask better = error < least;
+                least = select(better, error, least);
+                chosen = select(better, whole, chosen);
+                chosen_sums.qx = select(better, s.qx, chosen_sums.qx);
+                chosen_sums.qq = select(better, s.qq, chosen_sums.qq);
+            }
+            float error[count];
+            float whole[count];
+            float qx[count];
+            float qq[count];
+            store(least, error);
+            store(chosen, whole);
+            store(chosen * chosen_sums.qx, qx);
+            store(chosen * chosen * chosen_sums.qq, qq);
+            for (std::size_t b = 0; b < count; b += runs) {
+                if (const float total = sum_of_runs<runs>(error + b); total < best_error[b]) {
+                    best_error[b] = total;
+                    copy_runs<runs>(d + b, best_d + b);
+                    copy_runs<runs>(whole + b, best_scales + b);
+                }
+                const float squares = sum_of_runs<runs>(qq + b);
+                if (squares > 0.0f) set_runs<runs>(d + b, stored_scale(sum_of_runs<runs>(qx + b) / squares, in.unit[b]));
+            }
+        }
+    }
+    store_codes<codes>(in, all(0.0f), inverse_or_zero(load(best_d) * load(best_scales)), out.codes);
+    for (std::size_t j = 0; j < count; ++j) out.scales[j] = static_cast<std::int8_t>(best_scales[j]);
+    for (std::size_t b = 0; b < count; b += runs) out.d[b / runs] = rounded(best_d[b] * in.unit[b]);
+}
+
+/// The two scales of a block that fit its codes best: x is about d * a - dmin * b, for a the products of whole scale and code and b
+/// the whole minimums, given the weighted sums of their products. False if they aren't usable.
+struct scale_pair {
+    float d, dmin;
+};
+struct pair_sums {
+    float aa, ab, bb, ax, bx;
+};
+[[nodiscard]] inline bool fit(const pair_sums& s, scale_pair& out) noexcept {
+    const float both = rounded(s.aa * s.bb);
+    const float determinant = both - rounded(s.ab * s.ab);
+    scale_pair found = out;
+    if (determinant > both * 1e-4f) {
+        found.d = (rounded(s.ax * s.bb) - rounded(s.ab * s.bx)) / determinant;
+        found.dmin = (rounded(s.ax * s.ab) - rounded(s.aa * s.bx)) / determinant;
+    } else if (s.aa > 0.0f) {
+        found.d = (s.ax + rounded(out.dmin * s.ab)) / s.aa;
+    }
+    if (!(found.d > 0.0f && found.dmin >= 0.0f)) return false;
+    out = found;
+    return true;
+}
+
+/// Blocks whose runs have a whole scale and a whole minimum each, 0..Shape::scale_high, under two scales of the block; otherwise as
+/// `search_scaled_runs`, with pairs of divisors. Each whole scale that is tried gets the minimum that fits its codes.
+template <class Shape>
+inline void search_line_runs(const search_input& from, search_output<Shape::size>& out) noexcept {
+    using codes = typename Shape::codes;
+    constexpr std::size_t count = lanes::count;
+    constexpr std::size_t runs = Shape::runs;
+    search_batch<Shape::size> in;
+    fill<Shape::size, runs>(from, Shape::level, in);
+    const lanes zero = all(0.0f);
+    const lanes mean = centre(in);
+    const value_sums v = sums_of(in);
+    const lanes per_weight = inverse_or_zero(v.w);
+    const line ideal = best_line<Shape>(in, v, zero - mean);
+    float slopes[count];
+    float lows[count];
+    store(larger(ideal.scale, zero), slopes);
+    store(larger(zero - (ideal.offset + mean), zero), lows);
+
+    float best_error[count];
+    float best_d[count] = {};
+    float best_dmin[count] = {};
+    float best_scales[count] = {};
+    float best_minimums[count] = {};
+    set_runs<count>(best_error, 0x1p100f);
+    for (const auto& divisor : Shape::divisors) {
+        float d[count];
+        float dmin[count];
+        for (std::size_t b = 0; b < count; b += runs) {
+            float slope = 0.0f;
+            float low = 0.0f;
+            for (std::size_t j = b; j < b + runs; ++j) {
+                slope = slopes[j] > slope ? slopes[j] : slope;
+                low = lows[j] > low ? lows[j] : low;
+            }
+            set_runs<runs>(d + b, stored_scale(slope / divisor[0], in.unit[b]));
+            set_runs<runs>(dmin + b, stored_scale(low / divisor[1], in.unit[b]));
+        }
+        lanes offset = ideal.offset;
+        for (int round = 0; round < Shape::rounds; ++round) {
+            const lanes block_scale = load(d);
+            const lanes block_minimum = load(dmin);
+            const lanes per_minimum = inverse_or_zero(block_minimum);
+            const lanes middle =
+                nearest_whole(held(ideal.scale * inverse_or_zero(block_scale), 0.0f, Shape::scale_high));
+            lanes least = all(0x1p100f);
+            lanes chosen = middle;
+            lanes chosen_low = zero;
+            lanes chosen_offset = offset;
+            code_sums chosen_sums;
+            for (int step = -Shape::reach; step <= Shape::reach; ++step) {
+                const lanes whole = held(middle + all(static_cast<float>(step)), 0.0f, Shape::scale_high);
+                const lanes scale = block_scale * whole;
+                const lanes inverse = inverse_or_zero(scale);
+                const code_sums first = sums_of<codes>(in, offset, inverse);
+                const lanes level = (v.x - scale * first.q) * per_weight;
+                const lanes low = nearest_whole(held((zero - level - mean) * per_minimum, 0.0f, Shape::scale_high));
+                const line l{scale, zero - block_minimum * low - mean};
+                const code_sums s = sums_of<codes>(in, l.offset, inverse);
+                const lanes error = error_of(v, s, l);
+                const lane_mask better = error < least;
+                least = select(better, error, least);
+                chosen = select(better, whole, chosen);
+                chosen_low = select(better, low, chosen_low);
+                chosen_offset = select(better, l.offset, chosen_offset);
+                chosen_sums.q = select(better, s.q, chosen_sums.q);
+                chosen_sums.qq = select(better, s.qq, chosen_sums.qq);
+                chosen_sums.qx = select(better, s.qx, chosen_sums.qx);
+            }
+            float error[count];
+            float whole[count];
+            float low[count];
+            float aa[count];
+            float ab[count];
+            float bb[count];
+            float ax[count];
+            float bx[count];
+            store(least, error);
+            store(chosen, whole);
+            store(chosen_low, low);
+            store(chosen * chosen * chosen_sums.qq, aa);
+            store(chosen * chosen_low * chosen_sums.q, ab);
+            store(chosen_low * chosen_low * v.w, bb);
+            store(chosen * (chosen_sums.qx + mean * chosen_sums.q), ax);
+            store(chosen_low * (v.x + mean * v.w), bx);
+            for (std::size_t b = 0; b < count; b += runs) {
+                if (const float total = sum_of_runs<runs>(error + b); total < best_error[b]) {
+                    best_error[b] = total;
+                    copy_runs<runs>(d + b, best_d + b);
+                    copy_runs<runs>(dmin + b, best_dmin + b);
+                    copy_runs<runs>(whole + b, best_scales + b);
+                    copy_runs<runs>(low + b, best_minimums + b);
+                }
+                const pair_sums sums{sum_of_runs<runs>(aa + b), sum_of_runs<runs>(ab + b), sum_of_runs<runs>(bb + b),
+                                     sum_of_runs<runs>(ax + b), sum_of_runs<runs>(bx + b)};
+                if (scale_pair fitted{d[b], dmin[b]}; fit(sums, fitted)) {
+                    set_runs<runs>(d + b, stored_scale(fitted.d, in.unit[b]));
+                    set_runs<runs>(dmin + b, stored_scale(fitted.dmin, in.unit[b]));
+                }
+            }
+            offset = chosen_offset;
+        }
+    }
+    const lanes scale = load(best_d) * load(best_scales);
+    const lanes offset = zero - load(best_dmin) * load(best_minimums) - mean;
+    store_codes<codes>(in, offset, inverse_or_zero(scale), out.codes);
+    for (std::size_t j = 0; j < count; ++j) {
+        out.scales[j] = static_cast<std::int8_t>(best_scales[j]);
+        out.minimums[j] = static_cast<std::int8_t>(best_minimums[j]);
+    }
+    for (std::size_t b = 0; b < count; b += runs) {
+        out.d[b / runs] = rounded(best_d[b] * in.unit[b]);
+        out.dmin[b / runs] = rounded(best_dmin[b] * in.unit[b]);
+    }
+}
+
+/// Runs with a scale from an ascending list each and nothing above them: Shape::scale_count of them, Shape::scale_of(place), of
+/// which the one nearest to the best and its neighbours within Shape::reach are tried. `scales` become the places.
+template <class Shape>
+inline void search_listed_scales(const search_input& from, search_output<Shape::size>& out) noexcept {
+    using codes = typename Shape::codes;
+    constexpr std::size_t count = lanes::count;
+    search_batch<Shape::size> in;
+    fill<Shape::size, 1>(from, Shape::level, in);
+    const value_sums v = sums_of(in);
+    float ideals[count];
+    store(best_scale<Shape>(in), ideals);
+    int middle[count];
+    for (std::size_t j = 0; j < count; ++j) {
+        int low = 0;
+        int high = Shape::scale_count - 1;
+        const float wanted = ideals[j] * in.unit[j];
+        while (high - low > 1) {
+            const int between = (low + high) / 2;
+            (Shape::scale_of(between) <= wanted ? low : high) = between;
+        }
+        middle[j] = wanted - Shape::scale_of(low) < Shape::scale_of(high) - wanted ? low : high;
+    }
+    lanes least = all(0x1p100f);
+    lanes best = all(0.0f);
+    lanes best_scale = all(0.0f);
+    for (int step = -Shape::reach; step <= Shape::reach; ++step) {
+        float places[count];
+        float scales[count];
+        for (std::size_t j = 0; j < count; ++j) {
+            int place = middle[j] + step;
+            place = place < 0 ? 0 : place < Shape::scale_count ? place : Shape::scale_count - 1;
+            places[j] = static_cast<float>(place);
+            scales[j] = Shape::scale_of(place) / in.unit[j];
+        }
+        const lanes scale = load(scales);
+        const lanes error = error_of(v, sums_of<codes>(in, inverse_or_zero(scale)), scale);
+        const lane_mask better = error < least;
+        least = select(better, error, least);
+        best = select(better, load(places), best);
+        best_scale = select(better, scale, best_scale);
+    }
+    float places[count];
+    store(best, places);
+    for (std::size_t j = 0; j < count; ++j) out.scales[j] = static_cast<std::int8_t>(places[j]);
+    store_codes<codes>(in, all(0.0f), inverse_or_zero(best_scale), out.codes);
+}
+
+}  // namespace colibri::quant::detail
+
+// ---- colibri/quant/encoders.hpp
+
+// The encoders of all formats whose codes are found one by one: what is searched for each, and how hard.
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+
+
+namespace colibri::quant {
+
+namespace detail {
+
+// Members of a search: `size` of a run, its `codes`, `level` of the weighting (see `fill`), the rest as the function of its `kind` says. How many candidates there are was chosen by the divergence of whole models and the time.
+
+enum class search_kind { scale, line, exponent, listed, scaled_runs, line_runs };
+
+template <class F>
+struct search_shape;
+
+template <>
+struct search_shape<q4_0> {
+    using codes = whole_codes<-8, 7>;
+    static constexpr std::size_t size = 32, runs = 1;
+    static constexpr float level = 1.0f;
+    static constexpr float tops[] = {-6.6f, -7.0f, -7.4f, -7.8f, -8.2f, -8.6f, 6.2f, 6.6f, 7.0f, 7.4f, 7.8f};
+    static constexpr int refits = 2;
+    static constexpr search_kind kind = search_kind::scale;
+};
+template <>
+struct search_shape<q5_0> {
+    using codes = whole_codes<-16, 15>;
+    static constexpr std::size_t size = 32, runs = 1;
+    static constexpr float level = 1.0f;
+    static constexpr float tops[] = {-14.6f, -15.0f, -15.4f, -15.8f, -16.2f, -16.6f, 14.2f, 14.6f, 15.0f, 15.4f, 15.8f};
+    static constexpr int refits = 2;
+    static constexpr search_kind kind = search_kind::scale;
+};
+template <>
+struct search_shape<q8_0> {
+    using codes = whole_codes<-127, 127>;
+    static constexpr std::size_t size = 32, runs = 1;
+    static constexpr float level = 1.0f;
+    static constexpr float tops[] = {126.4f, 126.7f, 127.0f, 127.3f};
+    static constexpr int refits = 1;
+    static constexpr search_kind kind = search_kind::scale;
+};
+template <>
+struct search_shape<q4_1> {
+    using codes = whole_codes<0, 15>;
+    static constexpr std::size_t size = 32, runs = 1;
+    static constexpr float level = 1.0f;
+    static constexpr float tops[] = {13.8f, 14.1f, 14.4f, 14.7f, 15.0f, 15.3f, 15.6f, 15.9f, 16.2f};
+    static constexpr int refits = 3;
+    static constexpr search_kind kind = search_kind::line;
+};
+template <>
+struct search_shape<q5_1> {
+    using codes = whole_codes<0, 31>;
+    static constexpr std::size_t size = 32, runs = 1;
+    static constexpr float level = 3.0f;
+    static constexpr float tops[] = {29.8f, 30.1f, 30.4f, 30.7f, 31.0f, 31.3f, 31.6f, 31.9f, 32.2f};
+    static constexpr int refits = 3;
+    static constexpr search_kind kind = search_kind::line;
+};
+template <>
+struct search_shape<iq4_nl> {
+    using codes = iq4_codes;
+    static constexpr std::size_t size = 32, runs = 1;
+    static constexpr float level = 1.0f;
+    static constexpr float tops[] = {-112.0f, -118.0f, -124.0f, -130.0f, -136.0f, 100.0f, 106.0f, 112.0f, 118.0f, 124.0f};
+    static constexpr int refits = 2;
+    static constexpr search_kind kind = search_kind::scale;
+};
+template <>
+struct search_shape<mxfp4> {
+    using codes = e2m1_codes;
+    static constexpr std::size_t size = 32, runs = 1;
+    static constexpr float level = 1.0f;
+    static constexpr float scales[] = {0x1p-4f, 0x1p-3f, 0x1p-2f};
+    static constexpr search_kind kind = search_kind::exponent;
+};
+template <>
+struct search_shape<nvfp4> {
+    using codes = e2m1_codes;
+    static constexpr std::size_t size = 16, runs = 4;
+    static constexpr float level = 1.0f;
+    static constexpr float tops[] = {9.0f, 10.0f, 11.0f, 11.6f, 12.2f, 12.8f, 13.6f};
+    static constexpr int refits = 2;
+    static constexpr int reach = 2;
+    static constexpr int scale_count = 127;
+    static constexpr float scale_of(int place) noexcept {
+        nvfp4 block{};
+        block.d[0] = static_cast<std::uint8_t>(place);
+        return block.scale() * static_cast<float>(block.sub_scale(0));
+    }
+    static constexpr search_kind kind = search_kind::listed;
+};
+template <>
+struct search_shape<q1_0> {
+    using codes = sign_codes;
+    static constexpr std::size_t size = 128, runs = 1;
+    static constexpr float level = -1.0f;
+    static constexpr float tops[] = {1.0f};
+    static constexpr int refits = 0;
+    static constexpr search_kind kind = search_kind::scale;
+};
+template <>
+struct search_shape<q2_0> {
+    using codes = whole_codes<-1, 2>;
+    static constexpr std::size_t size = 64, runs = 1;
+    static constexpr float level = 1.0f;
+    static constexpr float tops[] = {1.6f, 2.0f, 2.4f, 2.8f, 3.2f, -1.6f, -2.0f, -2.4f, -2.8f, -3.2f};
+    static constexpr int refits = 2;
+    static constexpr search_kind kind = search_kind::scale;
+};
+struct ternary_shape {
+    using codes = whole_codes<-1, 1>;
+    static constexpr std::size_t size = 256, runs = 1;
+    static constexpr float level = 1.0f;
+    static constexpr float tops[] = {1.0f, 1.4f, 1.8f, 2.2f, 2.6f, 3.2f, 4.0f};
+    static constexpr int refits = 2;
+    static constexpr search_kind kind = search_kind::scale;
+};
+template <>
+struct search_shape<tq1_0> : ternary_shape {};
+template <>
+struct search_shape<tq2_0> : ternary_shape {};
+template <>
+struct search_shape<q2_k> {
+    using codes = whole_codes<0, 3>;
+    static constexpr std::size_t size = 16, runs = 16;
+    static constexpr float level = 0.5f;
+    static constexpr float tops[] = {2.2f, 2.4f, 2.6f, 2.8f, 3.0f, 3.2f, 3.4f, 3.6f, 3.8f};
+    static constexpr int refits = 2;
+    static constexpr float scale_high = 15.0f;
+    static constexpr float divisors[][2] = {{15.0f, 15.0f}};
+    static constexpr int reach = 1, rounds = 3;
+    static constexpr search_kind kind = search_kind::line_runs;
+};
+template <>
+struct search_shape<q3_k> {
+    using codes = whole_codes<-4, 3>;
+    static constexpr std::size_t size = 16, runs = 16;
+    static constexpr float level = 1.0f;
+    static constexpr float tops[] = {-2.6f, -3.0f, -3.4f, -3.8f, -4.2f, -4.6f, 2.2f, 2.6f, 3.0f, 3.4f, 3.8f};
+    static constexpr int refits = 2;
+    static constexpr float scale_low = -32.0f, scale_high = 31.0f;
+    static constexpr float divisors[] = {-32.0f, 31.0f};
+    static constexpr int reach = 1, rounds = 3;
+    static constexpr search_kind kind = search_kind::scaled_runs;
+};
+template <>
+struct search_shape<q4_k> {
+    using codes = whole_codes<0, 15>;
+    static constexpr std::size_t size = 32, runs = 8;
+    static constexpr float level = 1.0f;
+    static constexpr float tops[] = {13.8f, 14.1f, 14.4f, 14.7f, 15.0f, 15.3f, 15.6f, 15.9f, 16.2f};
+    static constexpr int refits = 2;
+    static constexpr float scale_high = 63.0f;
+    static constexpr float divisors[][2] = {{63.0f, 63.0f}};
+    static constexpr int reach = 1, rounds = 3;
+    static constexpr search_kind kind = search_kind::line_runs;
+};
+template <>
+struct search_shape<q5_k> {
+    using codes = whole_codes<0, 31>;
+    static constexpr std::size_t size = 32, runs = 8;
+    static constexpr float level = 1.0f;
+    static constexpr float tops[] = {29.8f, 30.1f, 30.4f, 30.7f, 31.0f, 31.3f, 31.6f, 31.9f, 32.2f};
+    static constexpr int refits = 2;
+    static constexpr float scale_high = 63.0f;
+    static constexpr float divisors[][2] = {{63.0f, 63.0f}};
+    static constexpr int reach = 1, rounds = 3;
+    static constexpr search_kind kind = search_kind::line_runs;
+};
+template <>
+struct search_shape<q6_k> {
+    using codes = whole_codes<-32, 31>;
+    static constexpr std::size_t size = 16, runs = 16;
+    static constexpr float level = 1.0f;
+    static constexpr float tops[] = {-31.0f, -31.4f, -31.8f, -32.2f, -32.6f, 30.2f, 30.6f, 31.0f, 31.4f};
+    static constexpr int refits = 2;
+    static constexpr float scale_low = -128.0f, scale_high = 127.0f;
+    static constexpr float divisors[] = {-128.0f};
+    static constexpr int reach = 1, rounds = 3;
+    static constexpr search_kind kind = search_kind::scaled_runs;
+};
+template <>
+struct search_shape<iq4_xs> {
+    using codes = iq4_codes;
+    static constexpr std::size_t size = 32, runs = 8;
+    static constexpr float level = 1.0f;
+    static constexpr float tops[] = {-112.0f, -118.0f, -124.0f, -130.0f, -136.0f, 100.0f, 106.0f, 112.0f, 118.0f, 124.0f};
+    static constexpr int refits = 2;
+    static constexpr float scale_low = -32.0f, scale_high = 31.0f;
+    static constexpr float divisors[] = {-32.0f};
+    static constexpr int reach = 1, rounds = 3;
+    static constexpr search_kind kind = search_kind::scaled_runs;
+};
+
+template <class Shape>
+inline void run_search(const search_input& in, search_output<Shape::size>& out) noexcept {
+    if constexpr (Shape::kind == search_kind::scale) search_scale<Shape>(in, out);
+    else if constexpr (Shape::kind == search_kind::line) search_line<Shape>(in, out);
+    else if constexpr (Shape::kind == search_kind::exponent) search_exponent<Shape>(in, out);
+    else if constexpr (Shape::kind == search_kind::listed) search_listed_scales<Shape>(in, out);
+    else if constexpr (Shape::kind == search_kind::scaled_runs) search_scaled_runs<Shape>(in, out);
+    else search_line_runs<Shape>(in, out);
+}
+
+/// A block that decodes to nothing but NaNs; to infinities in MXFP4, to the largest value in NVFP4, which have no NaN.
+template <class F>
+[[nodiscard]] inline F unusable_block() noexcept {
+    if constexpr (std::same_as<F, mxfp4>) {
+        F out{255, {}};
+        for (auto& byte : out.qs) byte = 0x77;
+        return out;
+    } else if constexpr (std::same_as<F, nvfp4>) {
+        F out{};
+        for (auto& byte : out.d) byte = 0x7e;
+        for (auto& byte : out.qs) byte = 0x77;
+        return out;
+    } else {
+        constexpr float nan = std::numeric_limits<float>::quiet_NaN();
+        std::int8_t zeros[F::block_size] = {};
+        F out;
+        pack(block_parts{nan, nan, zeros, zeros, zeros}, out);
+        return out;
+    }
+}
+
+/// Blocks of F by its search, as many at a time as have sixteen runs together.
+template <class F>
+struct searching_encoder {
+    using shape = search_shape<F>;
+    static constexpr std::size_t batch = lanes::count / shape::runs;  ///< blocks
+
+    static void encode(const float* x, const float* importance, std::size_t blocks, F* out) noexcept {
+        constexpr std::size_t n = F::block_size;
+        search_output<shape::size> found;
+        for (std::size_t first = 0; first < blocks; first += batch) {
+            const std::size_t count = blocks - first < batch ? blocks - first : batch;
+            search_input in{x + first * n, importance == nullptr ? nullptr : importance + first * n};
+            bool usable[batch];
+            bool all_usable = true;
+            for (std::size_t b = 0; b < count; ++b) {
+                usable[b] = all_finite<n>(in.x + b * n);
+                all_usable = all_usable && usable[b];
+            }
+            float values[batch * n];
+            float weights[batch * n];
+            if (count < batch || !all_usable) {
+                for (std::size_t b = 0; b < batch; ++b) {
+                    const bool present = b < count && usable[b];
+                    for (std::size_t i = b * n; i < (b + 1) * n; ++i) {
+                        values[i] = present ? in.x[i] : 0.0f;
+                        weights[i] = present && importance != nullptr ? in.importance[i] : 0.0f;
+                    }
+                }
+                in = {values, importance == nullptr ? nullptr : weights};
+            }
+            run_search<shape>(in, found);
+            for (std::size_t b = 0; b < count; ++b) {
+                if (!usable[b]) {
+                    out[first + b] = unusable_block<F>();
+                    continue;
+                }
+                pack(block_parts{found.d[b], found.dmin[b], found.scales + b * shape::runs, found.minimums + b * shape::runs,
+                                 found.codes + b * n},
+                     out[first + b]);
+            }
+        }
+    }
+};
+
+/// Without importance as `F::encode` has it, the bytes that the format's reference writes.
+template <class F>
+struct exact_or_searching_encoder {
+    static void encode(const float* x, const float* importance, std::size_t blocks, F* out) noexcept {
+        if (importance != nullptr) return searching_encoder<F>::encode(x, importance, blocks, out);
+        for (std::size_t b = 0; b < blocks; ++b) out[b] = F::encode(x + b * F::block_size);
+    }
+};
+
+}  // namespace detail
+
+template <encodable_format F>
+    requires requires { detail::search_shape<F>::kind; }
+struct block_encoder<F> : detail::exact_or_searching_encoder<F> {};
+
+template <block_format F>
+    requires(!encodable_format<F>) && requires { detail::search_shape<F>::kind; }
+struct block_encoder<F> : detail::searching_encoder<F> {};
+
+}  // namespace colibri::quant
+
+// ---- colibri/quant/floats.hpp
+
+// Weights that are floats: F32, F16, BF16.
+#include <cstddef>
+#include <cstdint>
+
+
+namespace colibri::quant {
+
+/// One IEEE binary32 number.
+struct f32 {
+    static constexpr dtype type = dtype::f32;
+    static constexpr std::size_t block_size = 1;
+
+    float bits;
+
+    [[nodiscard]] constexpr float value() const noexcept { return bits; }
+    constexpr void decode(float* out) const noexcept { *out = bits; }
+    [[nodiscard]] static constexpr f32 encode(const float* in) noexcept { return {*in}; }
+};
+
+/// One IEEE binary16 number. Encoding rounds to nearest even; too large becomes infinity.
+struct f16 {
+    static constexpr dtype type = dtype::f16;
+    static constexpr std::size_t block_size = 1;
+
+    std::uint16_t bits;
+
+    [[nodiscard]] constexpr float value() const noexcept { return f16_to_f32(bits); }
+    constexpr void decode(float* out) const noexcept { *out = value(); }
+    [[nodiscard]] static constexpr f16 encode(const float* in) noexcept { return {f32_to_f16(*in)}; }
+};
+
+/// The upper half of an IEEE binary32 number. Encoding rounds to nearest even.
+struct bf16 {
+    static constexpr dtype type = dtype::bf16;
+    static constexpr std::size_t block_size = 1;
+
+    std::uint16_t bits;
+
+    [[nodiscard]] constexpr float value() const noexcept { return bf16_to_f32(bits); }
+    constexpr void decode(float* out) const noexcept { *out = value(); }
+    [[nodiscard]] static constexpr bf16 encode(const float* in) noexcept { return {f32_to_bf16(*in)}; }
+};
+
+static_assert(float_format<f32> && float_format<f16> && float_format<bf16>);
+
+}  // namespace colibri::quant
+
 // ---- colibri/quant/format_list.hpp
 
 // The one list of block formats; everything that depends on which formats exist is derived from it.
@@ -10478,7 +14927,8 @@ struct format_list {
 
 /// Every weight format that can be computed with. A new format is one struct and one name here.
 using weight_formats =
-    format_list<f32, f16, bf16, q4_0, q4_1, q5_0, q5_1, q8_0, q2_k, q3_k, q4_k, q5_k, q6_k, iq4_nl, iq4_xs, mxfp4>;
+    format_list<f32, f16, bf16, q4_0, q4_1, q5_0, q5_1, q8_0, q2_k, q3_k, q4_k, q5_k, q6_k, iq4_nl, iq4_xs, mxfp4, nvfp4, q1_0,
+                q2_0, tq1_0, tq2_0, iq1_s, iq1_m, iq2_xxs, iq2_xs, iq2_s, iq3_xxs, iq3_s>;
 
 /// Calls `fn(std::type_identity<F>{})` for every format F of the list, in order.
 template <class... Formats, class Fn>
@@ -10515,7 +14965,10 @@ struct as_result<result<T>> {
 
 }  // namespace detail
 
-static_assert(detail::all_valid(weight_formats{}), "a format contradicts dtype_table, or a type is listed twice");
+/// Every format that can be decoded: all of them can be computed with.
+using stored_formats = weight_formats;
+
+static_assert(detail::all_valid(stored_formats{}), "a format contradicts dtype_table, or a type is listed twice");
 
 /// Whether weights of this type can be decoded and multiplied.
 [[nodiscard]] constexpr bool is_supported(dtype type) noexcept { return detail::contains(weight_formats{}, type); }
@@ -10557,12 +15010,630 @@ template <class Fn>
     return detail::visit_in<typename detail::as_result<plain>::type>(weight_formats{}, type, fn);
 }
 
+/// The same for all formats that can be decoded, `stored_formats`.
+template <class Fn>
+[[nodiscard]] auto visit_stored(dtype type, Fn&& fn) {
+    return visit_format(type, fn);
+}
+
+}  // namespace colibri::quant
+
+// ---- colibri/quant/rows.hpp
+
+// Rows of blocks to rows of floats and back.
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <span>
+#include <type_traits>
+#include <utility>
+
+
+namespace colibri::quant {
+
+/// Writes the n values (a multiple of F::block_size) of a row.
+template <block_format F>
+constexpr void decode_row(const F* row, std::size_t n, float* out) noexcept {
+    for (std::size_t b = 0; b < n / F::block_size; ++b) row[b].decode(out + b * F::block_size);
+}
+
+/// Writes the blocks of n values (a multiple of F::block_size). What becomes of values that aren't finite is said at
+/// `F::encode`.
+template <encodable_format F>
+constexpr void encode_row(const float* in, std::size_t n, F* row) noexcept {
+    for (std::size_t b = 0; b < n / F::block_size; ++b) row[b] = F::encode(in + b * F::block_size);
+}
+
+/// Bytes of a row of n values of any type in `dtype_table`.
+/// Errors: unsupported (no such type), bad_shape (n is no whole number of blocks), overflow.
+[[nodiscard]] inline result<std::size_t> row_bytes(dtype type, std::uint64_t n) {
+    const auto row = find_dtype(static_cast<std::uint32_t>(type));
+    if (!row) return unsupported_format(type);
+    if (n % row->block_size != 0) {
+        return error{errc::bad_shape,
+                     concat("a row of ", n, " is not a whole number of ", row->name, " blocks of ", row->block_size)};
+    }
+    const auto bytes = checked_mul<std::uint64_t>(n / row->block_size, row->block_bytes);
+    if (!bytes || *bytes > std::numeric_limits<std::size_t>::max()) {
+        return error{errc::overflow, concat("a row of ", n, " ", row->name, " is larger than memory")};
+    }
+    return static_cast<std::size_t>(*bytes);
+}
+
+/// Alignment that blocks of this type need to be used in place; 1 for a type that isn't supported.
+[[nodiscard]] constexpr std::size_t block_alignment(dtype type) noexcept {
+    std::size_t out = 1;
+    for_each_format(weight_formats{}, [&]<class F>(std::type_identity<F>) {
+        if (F::type == type) out = alignof(F);
+    });
+    return out;
+}
+
+/// Decodes a row of out.size() values from bytes of any alignment. Errors: as `row_bytes`; truncated or bad_count if
+/// `bytes` isn't the row's size; unsupported.
+[[nodiscard]] inline result<void> decode_row(dtype type, std::span<const std::byte> bytes, std::span<float> out);
+
+/// Encodes a row into bytes of any alignment. Errors: as `decode_row`; unsupported also for formats that can only be
+/// read.
+[[nodiscard]] inline result<void> encode_row(dtype type, std::span<const float> in, std::span<std::byte> bytes);
+
+namespace detail {
+
+[[nodiscard]] inline result<void> check_row(dtype type, std::size_t values, std::size_t bytes) {
+    auto needed = row_bytes(type, values);
+    if (!needed) return std::move(needed).error();
+    if (bytes == *needed) return {};
+    return error{bytes < *needed ? errc::truncated : errc::bad_count,
+                 concat("a row of ", values, " ", name(type), " takes ", *needed, " bytes, not ", bytes)};
+}
+
+}  // namespace detail
+
+inline result<void> decode_row(dtype type, std::span<const std::byte> bytes, std::span<float> out) {
+    if (auto sound = detail::check_row(type, out.size(), bytes.size()); !sound) return sound;
+    return visit_stored(type, [&]<class F>(std::type_identity<F>) {
+        for (std::size_t b = 0; b < out.size() / F::block_size; ++b) {
+            F block;
+            std::memcpy(&block, bytes.data() + b * sizeof(F), sizeof(F));
+            block.decode(out.data() + b * F::block_size);
+        }
+    });
+}
+
+inline result<void> encode_row(dtype type, std::span<const float> in, std::span<std::byte> bytes) {
+    if (auto sound = detail::check_row(type, in.size(), bytes.size()); !sound) return sound;
+    return visit_stored(type, [&]<class F>(std::type_identity<F>) -> result<void> {
+        if constexpr (encodable_format<F>) {
+            for (std::size_t b = 0; b < in.size() / F::block_size; ++b) {
+                const F block = F::encode(in.data() + b * F::block_size);
+                std::memcpy(bytes.data() + b * sizeof(F), &block, sizeof(F));
+            }
+            return {};
+        } else {
+            return error{errc::unsupported, concat("there is no encoder for ", name(F::type), " yet")};
+        }
+    });
+}
+
+}  // namespace colibri::quant
+
+// ---- colibri/quant/encode_tensor.hpp
+
+// Floats to blocks of any type that is chosen at run time, with or without importance weights.
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <span>
+#include <type_traits>
+
+
+namespace colibri::quant {
+
+namespace detail {
+
+template <class... Formats>
+[[nodiscard]] constexpr bool is_writable_in(format_list<Formats...>, dtype type) noexcept {
+    return ((Formats::type == type && writable_format<Formats>) || ...);
+}
+
+}  // namespace detail
+
+/// Whether `encode_row` can write this type.
+[[nodiscard]] constexpr bool is_encodable(dtype type) noexcept { return detail::is_writable_in(stored_formats{}, type); }
+
+/// Whether a type has so few bits that it is useless without importance weights: `encode_row` refuses it without them.
+[[nodiscard]] constexpr bool needs_importance(dtype type) noexcept {
+    return type == dtype::iq1_s || type == dtype::iq1_m || type == dtype::iq2_xxs || type == dtype::iq2_xs;
+}
+
+/// Encodes `blocks` blocks of F. `importance` is null or has a weight for each of the values, finite and not negative.
+template <writable_format F>
+inline void encode_blocks(const float* x, const float* importance, std::size_t blocks, F* out) noexcept {
+    if constexpr (detail::row_searched<F>) {
+        block_encoder<F>::encode(x, importance, blocks, out);
+    } else {
+        for (std::size_t b = 0; b < blocks; ++b) {
+            const float* values = x + b * F::block_size;
+            if constexpr (detail::block_searched<F>) {
+                out[b] = block_encoder<F>::encode(values, importance == nullptr ? nullptr : importance + b * F::block_size);
+            } else {
+                out[b] = F::encode(values);
+            }
+        }
+    }
+}
+
+/// Encodes a row to blocks of `type` in `out`, which may have any alignment and has exactly row_bytes(type, row.size()) bytes.
+/// `importance` is empty or has one finite weight >= 0 a column. Allocates nothing; any number of threads may call it.
+/// Errors: unsupported (no such encoder, or one that needs importance and has none), bad_shape (the row is no whole number of
+/// blocks), truncated or bad_count (the sizes of `out` or `importance`).
+[[nodiscard]] inline result<void> encode_row(dtype type, std::span<const float> row, std::span<const float> importance,
+                                             std::span<std::byte> out) {
+    if (auto sound = detail::check_row(type, row.size(), out.size()); !sound) return sound;
+    if (!importance.empty() && importance.size() != row.size()) {
+        return error{errc::bad_count,
+                     concat("a row of ", row.size(), " values needs as many importance weights, not ", importance.size())};
+    }
+    if (importance.empty() && needs_importance(type)) {
+        return error{errc::unsupported,
+                     concat(name(type), " can't be written without importance weights; make an importance matrix first")};
+    }
+    return visit_stored(type, [&]<class F>(std::type_identity<F>) -> result<void> {
+        if constexpr (writable_format<F>) {
+            constexpr std::size_t step = 16 * 256 / F::block_size;  // whole batches of any encoder
+            F made[step];
+            const std::size_t blocks = row.size() / F::block_size;
+            for (std::size_t first = 0; first < blocks; first += step) {
+                const std::size_t count = std::min(step, blocks - first);
+                const float* x = row.data() + first * F::block_size;
+                const float* w = importance.empty() ? nullptr : importance.data() + first * F::block_size;
+                encode_blocks(x, w, count, made);
+                std::memcpy(out.data() + first * sizeof(F), made, count * sizeof(F));
+            }
+            return {};
+        } else {
+            return error{errc::unsupported, concat("there is no encoder for ", name(F::type))};
+        }
+    });
+}
+
+}  // namespace colibri::quant
+
+// ---- colibri/quant/tensor_values.hpp
+
+// The values of tensors of any type, run by run.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <type_traits>
+
+
+namespace colibri::quant {
+
+/// Values that are handed over at once; a multiple of every block size.
+inline constexpr std::size_t values_at_once = 2048;
+
+namespace detail {
+
+/// Calls `use` with the C++ type of a type that is one number an element, and isn't a weight format; false for others.
+template <class Use>
+constexpr bool visit_plain(dtype type, Use&& use) {
+    switch (type) {
+        case dtype::i8: use(std::type_identity<std::int8_t>{}); return true;
+        case dtype::i16: use(std::type_identity<std::int16_t>{}); return true;
+        case dtype::i32: use(std::type_identity<std::int32_t>{}); return true;
+        case dtype::i64: use(std::type_identity<std::int64_t>{}); return true;
+        case dtype::f64: use(std::type_identity<double>{}); return true;
+        default: return false;
+    }
+}
+
+}  // namespace detail
+
+/// Whether `for_values` knows the type.
+[[nodiscard]] constexpr bool has_values(dtype type) noexcept {
+    return is_supported(type) || detail::visit_plain(type, [](auto) {});
+}
+
+/// Calls `use(values, first)` for at most values_at_once values at a time of the whole blocks in `bytes`: a span of float for
+/// weights, of double for other numbers (64-bit integers are rounded); `first` counts from 0. Nothing for a type without values.
+template <class Use>
+void for_values(dtype type, std::span<const std::byte> bytes, Use&& use) {
+    const bool plain = detail::visit_plain(type, [&]<class T>(std::type_identity<T>) {
+        double values[values_at_once];
+        const std::size_t count = bytes.size() / sizeof(T);
+        for (std::size_t first = 0; first < count; first += values_at_once) {
+            const std::size_t now = std::min(values_at_once, count - first);
+            for (std::size_t i = 0; i < now; ++i) {
+                T number{};
+                std::memcpy(&number, bytes.data() + (first + i) * sizeof(T), sizeof(T));
+                values[i] = static_cast<double>(number);
+            }
+            use(std::span<const double>(values, now), first);
+        }
+    });
+    if (plain || !is_supported(type)) return;
+    (void)visit_format(type, [&]<class F>(std::type_identity<F>) {
+        static_assert(values_at_once % F::block_size == 0);
+        float values[values_at_once];
+        const std::size_t count = bytes.size() / sizeof(F);
+        constexpr std::size_t run = values_at_once / F::block_size;
+        for (std::size_t first = 0; first < count; first += run) {
+            const std::size_t now = std::min(run, count - first);
+            for (std::size_t i = 0; i < now; ++i) {
+                F block;
+                std::memcpy(&block, bytes.data() + (first + i) * sizeof(F), sizeof(F));
+                block.decode(values + i * F::block_size);
+            }
+            use(std::span<const float>(values, now * F::block_size), first * F::block_size);
+        }
+    });
+}
+
+}  // namespace colibri::quant
+
+// ---- colibri/quant/file_check.hpp
+
+// Whether a model's file is sound to its last byte: values, padding, bytes that nobody uses.
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+
+namespace colibri::quant {
+
+/// Values of one tensor that are no numbers to compute with.
+struct bad_values {
+    std::size_t tensor = 0;   ///< index into file::tensors()
+    std::uint64_t nans = 0;
+    std::uint64_t infinities = 0;
+    std::uint64_t first = 0;  ///< index of the first of them in the tensor, row by row
+};
+
+/// Bytes of a part's file that belong to nothing.
+struct unused_bytes {
+    unsigned part = 0;
+    std::uint64_t offset = 0;
+    std::uint64_t bytes = 0;
+};
+
+/// What a whole file's check found.
+struct file_check {
+    std::vector<bad_values> not_finite;    ///< in the tensors' order
+    std::vector<std::size_t> undecodable;  ///< tensors of types that can't be decoded here
+    std::vector<unused_bytes> unused;      ///< beyond the padding that alignment asks for
+    std::uint64_t dirty_padding = 0;       ///< bytes of padding that aren't 0
+    bool in_order = true;                  ///< data lies in the order of the list
+    std::uint64_t values = 0;              ///< that were looked at
+
+    /// Whether the model can be computed with. Unused bytes and padding do no harm.
+    [[nodiscard]] bool sound() const noexcept { return not_finite.empty() && undecodable.empty(); }
+};
+
+/// Reads the whole model once. `watch` gets bytes of tensors. Errors: truncated, io, canceled.
+[[nodiscard]] result<file_check> check_file(const gguf::file& model, thread_pool& pool, const progress_fn& watch = {});
+
+namespace detail {
+
+/// Counts what isn't finite in whole blocks; `at` is the index of their first value.
+[[nodiscard]] inline bad_values scan(dtype type, std::span<const std::byte> bytes, std::uint64_t at) {
+    bad_values out;
+    for_values(type, bytes, [&]<class T>(std::span<const T> values, std::size_t first) {
+        std::size_t odd = 0;
+        for (const T value : values) odd += static_cast<std::size_t>(!std::isfinite(value));
+        if (odd == 0) return;
+        for (std::size_t i = 0; i < values.size(); ++i) {
+            if (std::isfinite(values[i])) continue;
+            if (out.nans + out.infinities == 0) out.first = at + first + i;
+            ++(std::isnan(values[i]) ? out.nans : out.infinities);
+        }
+    });
+    return out;
+}
+
+/// What lies between and behind the tensors of each part.
+[[nodiscard]] inline result<void> check_layout(const gguf::file& model, gguf::tensor_reader& in, file_check& out) {
+    const auto pad = [&](unsigned part, std::uint64_t begin, std::uint64_t end) -> result<void> {
+        std::byte piece[4096];
+        while (begin < end) {
+            const auto now = static_cast<std::size_t>(std::min<std::uint64_t>(end - begin, sizeof piece));
+            if (auto ok = in.read_part(part, begin, std::span(piece, now)); !ok) return ok;
+            out.dirty_padding += static_cast<std::uint64_t>(now - static_cast<std::size_t>(std::count(piece, piece + now, std::byte{0})));
+            begin += now;
+        }
+        return {};
+    };
+    for (unsigned number = 0; number < model.parts().size(); ++number) {
+        const gguf::part& part = model.parts()[number];
+        std::vector<std::pair<std::uint64_t, std::uint64_t>> places;  // offset, bytes
+        for (const auto& tensor : model.tensors()) {
+            if (tensor.part == number) places.emplace_back(tensor.offset, tensor.bytes);
+        }
+        out.in_order = out.in_order && std::ranges::is_sorted(places);
+        std::ranges::sort(places);
+        std::uint64_t used = std::min(part.data_offset, part.size);
+        places.emplace_back(part.size, 0);
+        for (const auto& [offset, bytes] : places) {
+            const std::uint64_t padded = std::min(round_up(used, part.alignment), offset);
+            if (auto ok = pad(number, used, padded); !ok) return ok;
+            if (padded < offset) out.unused.push_back({number, padded, offset - padded});
+            used = offset + bytes;
+        }
+    }
+    return {};
+}
+
+}  // namespace detail
+
+inline result<file_check> check_file(const gguf::file& model, thread_pool& pool, const progress_fn& watch) {
+    auto in = gguf::tensor_reader::open(model);
+    if (!in) return std::move(in).error();
+    file_check out;
+    if (auto ok = detail::check_layout(model, *in, out); !ok) return std::move(ok).error();
+    for (std::size_t i = 0; i < model.tensors().size(); ++i) {
+        if (!has_values(model.tensors()[i].type)) out.undecodable.push_back(i);
+        else out.values += model.tensors()[i].elements();
+    }
+    struct job {
+        gguf::tensor_piece piece;
+        bad_values found;
+    };
+    std::vector<job> jobs;
+    auto swept = gguf::sweep_tensors(*in, model.tensors(), watch, [&](std::span<const gguf::tensor_piece> pieces) -> result<void> {
+        jobs.clear();
+        for (const auto& piece : pieces) {
+            const auto kind = *find_dtype(static_cast<std::uint32_t>(piece.tensor->type));
+            const std::size_t step = (std::size_t{256} << 10) / kind.block_bytes * kind.block_bytes;
+            for (std::size_t at = 0; at < piece.bytes.size(); at += step) {
+                jobs.push_back({piece, {}});
+                jobs.back().piece.at += at;
+                jobs.back().piece.bytes = piece.bytes.subspan(at, std::min(step, piece.bytes.size() - at));
+            }
+        }
+        pool.for_chunks(jobs.size(), 1, [&](std::size_t begin, std::size_t end, unsigned) {
+            for (std::size_t i = begin; i < end; ++i) {
+                const auto& piece = jobs[i].piece;
+                const auto kind = *find_dtype(static_cast<std::uint32_t>(piece.tensor->type));
+                jobs[i].found = detail::scan(piece.tensor->type, piece.bytes, piece.at / kind.block_bytes * kind.block_size);
+            }
+        });
+        for (const auto& [piece, found] : jobs) {
+            if (found.nans + found.infinities == 0) continue;
+            if (out.not_finite.empty() || out.not_finite.back().tensor != piece.index) {
+                out.not_finite.push_back({piece.index, 0, 0, found.first});
+            }
+            out.not_finite.back().nans += found.nans;
+            out.not_finite.back().infinities += found.infinities;
+        }
+        return {};
+    });
+    if (!swept) return std::move(swept).error();
+    return out;
+}
+
+}  // namespace colibri::quant
+
+// ---- colibri/quant/file_diff.hpp
+
+// What differs between two models: metadata, tensors, values.
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+
+namespace colibri::quant {
+
+/// One key whose values differ; null where a model doesn't have it.
+struct key_difference {
+    std::string key;
+    const gguf::value* a = nullptr;
+    const gguf::value* b = nullptr;
+};
+
+/// How values of two tensors of one shape differ.
+struct value_difference {
+    std::uint64_t differing = 0;  ///< values that aren't equal (a NaN equals a NaN here)
+    std::uint64_t one_sided = 0;  ///< of these, values that are finite in one model only, or infinite with other signs; not in the figures below
+    double largest = 0;           ///< of |a - b|
+    double rms = 0;               ///< of a - b
+    double rms_a = 0;             ///< of a, to measure it by
+};
+
+/// One tensor that isn't the same in both; null where a model doesn't have it.
+struct tensor_difference {
+    const gguf::tensor_info* a = nullptr;
+    const gguf::tensor_info* b = nullptr;
+    std::optional<value_difference> values;  ///< for equal shapes and types that can be decoded
+};
+
+/// All differences. `keys` and `tensors` point into the models that were compared.
+struct file_diff {
+    std::vector<key_difference> keys;        ///< a's order, then what only b has; keys 'split.*' don't count
+    std::vector<tensor_difference> tensors;  ///< likewise
+    std::uint64_t same_keys = 0;
+    std::uint64_t same_tensors = 0;  ///< of equal type, shape and bytes
+
+    [[nodiscard]] bool same() const noexcept { return keys.empty() && tensors.empty(); }
+};
+
+/// Compares two models. Reads each tensor that both have once from each. The figures have the same bits for any number of threads.
+/// `watch` gets values. Errors: truncated, io, canceled.
+[[nodiscard]] result<file_diff> diff_files(const gguf::file& a, const gguf::file& b, thread_pool& pool, const progress_fn& watch = {});
+
+namespace detail {
+
+/// Sums over some values of a pair of tensors.
+struct difference_sums {
+    std::uint64_t differing = 0;
+    std::uint64_t one_sided = 0;
+    double largest = 0;
+    double squares = 0;
+    double squares_a = 0;
+
+    void add(double x, double y) noexcept {
+        const bool finite = std::isfinite(x) && std::isfinite(y);
+        if (std::isfinite(x)) squares_a += x * x;
+        if (x == y || (std::isnan(x) && std::isnan(y))) return;
+        ++differing;
+        if (!finite) {
+            ++one_sided;
+            return;
+        }
+        const double difference = std::fabs(x - y);
+        largest = std::max(largest, difference);
+        squares += difference * difference;
+    }
+    void add(const difference_sums& other) noexcept {
+        differing += other.differing;
+        one_sided += other.one_sided;
+        largest = std::max(largest, other.largest);
+        squares += other.squares;
+        squares_a += other.squares_a;
+    }
+};
+
+/// Both tensors' bytes of `count` values, whole blocks of both types; at most 2^16 values.
+[[nodiscard]] inline difference_sums compare_values(dtype type_a, std::span<const std::byte> a, dtype type_b, std::span<const std::byte> b,
+                                                    std::size_t count) {
+    std::vector<double> left;
+    left.reserve(count);
+    for_values(type_a, a, [&](const auto values, std::size_t) { left.insert(left.end(), values.begin(), values.end()); });
+    difference_sums out;
+    for_values(type_b, b, [&](const auto values, std::size_t first) {
+        for (std::size_t i = 0; i < values.size(); ++i) out.add(left[first + i], static_cast<double>(values[i]));
+    });
+    return out;
+}
+
+[[nodiscard]] inline std::uint64_t bytes_of_values(dtype type, std::uint64_t values) {
+    const auto kind = *find_dtype(static_cast<std::uint32_t>(type));
+    return values / kind.block_size * kind.block_bytes;
+}
+
+/// The difference of one pair; nothing if they are the same.
+class pair_comparison {
+public:
+    pair_comparison(gguf::tensor_reader& in_a, gguf::tensor_reader& in_b, thread_pool& pool) : in_a_(in_a), in_b_(in_b), pool_(pool) {}
+
+    /// `step` is called with the number of values done. Precondition: equal shapes.
+    template <class Step>
+    [[nodiscard]] result<std::optional<tensor_difference>> compare(const gguf::tensor_info& a, const gguf::tensor_info& b, Step&& step) {
+        constexpr std::uint64_t window = std::uint64_t{1} << 20;
+        constexpr std::size_t job = std::size_t{1} << 14;  // a multiple of every block size
+        const bool decodable = has_values(a.type) && has_values(b.type);
+        difference_sums sums;
+        bool same = a.type == b.type;
+        for (std::uint64_t at = 0; at < a.elements(); at += window) {
+            const std::uint64_t count = std::min(window, a.elements() - at);
+            bytes_a_.resize(static_cast<std::size_t>(bytes_of_values(a.type, count)));
+            bytes_b_.resize(static_cast<std::size_t>(bytes_of_values(b.type, count)));
+            if (auto ok = in_a_.read(a, bytes_of_values(a.type, at), bytes_a_); !ok) return std::move(ok).error();
+            if (auto ok = in_b_.read(b, bytes_of_values(b.type, at), bytes_b_); !ok) return std::move(ok).error();
+            same = same && bytes_a_ == bytes_b_;
+            if (decodable) {
+                jobs_.assign(static_cast<std::size_t>((count + job - 1) / job), {});
+                pool_.for_chunks(jobs_.size(), 1, [&](std::size_t begin, std::size_t end, unsigned) {
+                    for (std::size_t i = begin; i < end; ++i) {
+                        const std::size_t now = std::min<std::size_t>(job, static_cast<std::size_t>(count) - i * job);
+                        const auto piece = [&](dtype type, const std::vector<std::byte>& bytes) {
+                            return std::span(bytes).subspan(static_cast<std::size_t>(bytes_of_values(type, i * job)),
+                                                            static_cast<std::size_t>(bytes_of_values(type, now)));
+                        };
+                        jobs_[i] = compare_values(a.type, piece(a.type, bytes_a_), b.type, piece(b.type, bytes_b_), now);
+                    }
+                });
+                for (const auto& each : jobs_) sums.add(each);
+            }
+            if (auto ok = step(count); !ok) return std::move(ok).error();
+        }
+        if (same) return std::optional<tensor_difference>();
+        tensor_difference out{&a, &b, {}};
+        if (decodable) {
+            const auto n = static_cast<double>(a.elements());
+            out.values = value_difference{sums.differing, sums.one_sided, sums.largest, std::sqrt(sums.squares / n), std::sqrt(sums.squares_a / n)};
+        }
+        return std::optional(out);
+    }
+
+private:
+    gguf::tensor_reader& in_a_;
+    gguf::tensor_reader& in_b_;
+    thread_pool& pool_;
+    std::vector<std::byte> bytes_a_, bytes_b_;
+    std::vector<difference_sums> jobs_;
+};
+
+inline void diff_keys(const gguf::metadata& a, const gguf::metadata& b, file_diff& out) {
+    for (const auto& [key, value] : a.entries()) {
+        if (key.starts_with("split.")) continue;
+        const gguf::value* other = b.find(key);
+        if (other != nullptr && *other == value) ++out.same_keys;
+        else out.keys.push_back({key, &value, other});
+    }
+    for (const auto& [key, value] : b.entries()) {
+        if (!key.starts_with("split.") && !a.contains(key)) out.keys.push_back({key, nullptr, &value});
+    }
+}
+
+}  // namespace detail
+
+inline result<file_diff> diff_files(const gguf::file& a, const gguf::file& b, thread_pool& pool, const progress_fn& watch) {
+    auto in_a = gguf::tensor_reader::open(a);
+    if (!in_a) return std::move(in_a).error();
+    auto in_b = gguf::tensor_reader::open(b);
+    if (!in_b) return std::move(in_b).error();
+    file_diff out;
+    detail::diff_keys(a.meta(), b.meta(), out);
+    const auto comparable = [](const gguf::tensor_info& x, const gguf::tensor_info* y) { return y != nullptr && x.dims == y->dims; };
+    progress done;
+    for (const auto& tensor : a.tensors()) {
+        if (comparable(tensor, b.find(tensor.name))) done.total += tensor.elements();
+    }
+    const auto step = [&](std::uint64_t values) -> result<void> {
+        done.done += values;
+        if (watch && !watch(done)) return error{errc::canceled, "the work was stopped"};
+        return {};
+    };
+    detail::pair_comparison pairs(*in_a, *in_b, pool);
+    for (const auto& tensor : a.tensors()) {
+        const gguf::tensor_info* other = b.find(tensor.name);
+        if (!comparable(tensor, other)) {
+            out.tensors.push_back({&tensor, other, {}});
+            continue;
+        }
+        auto got = pairs.compare(tensor, *other, step);
+        if (!got) return std::move(got).error();
+        if (*got) out.tensors.push_back(**got);
+        else ++out.same_tensors;
+    }
+    for (const auto& tensor : b.tensors()) {
+        if (a.find(tensor.name) == nullptr) out.tensors.push_back({nullptr, &tensor, {}});
+    }
+    return out;
+}
+
 }  // namespace colibri::quant
 
 // ---- colibri/quant/panel_layout.hpp
 
 // Where everything lies in a panel: 16 rows of a quantised matrix, side by side.
+#include <array>
 #include <cstddef>
+#include <cstdint>
 #include <type_traits>
 
 
@@ -10576,32 +15647,47 @@ inline constexpr std::size_t panel_columns = 256;
 
 /// How 16 rows of k weights in format F lie in a panel. Missing rows of a matrix's last panel are zeros.
 ///
-/// A panel is a sequence of chunks of 256 columns; with blocks of 32 the last one may have fewer. A chunk of n runs of 32
-/// columns has the codes of its runs, run after run, and then its scales. The codes of a run are unsigned (Q8_0: signed)
-/// as the file stores them, in planes of vectors; byte r*4 + i of vector v belongs to row r and has
+/// A panel is a sequence of chunks of 256 columns; with blocks shorter than that the last one may have fewer. A chunk of n
+/// runs of 32 columns has the codes of its runs, run after run, and then its scales. The codes of a run are unsigned (Q8_0:
+/// signed) as the file stores them, or, where that is no number of bits for each weight, the places of what they stand for
+/// in `panel_values` (`recoded`: a panel is larger than its rows then). They lie in planes of vectors; byte r*4 + i of
+/// vector v belongs to row r and has
 ///   8 bits (8 vectors): column 4v + i
 ///   4 bits (4 vectors): column 4v + i in the low, 4(v+4) + i in the high half
 ///   2 bits (2 vectors): columns 4(v+2j) + i in bits 2j and 2j+1
 ///   1 bit  (1 vector):  columns 4j + i in bit j
 /// The first plane has the low bits of the codes, the second what is above them. The scales, each for 16 rows:
-///   scale          f16 (MXFP4: the exponent byte), one for each block
+///   scale          f16 (MXFP4: the exponent byte, NVFP4: nothing), one for each block
 ///   minimum        f16, one for each block: `m`, or `dmin` of super-blocks
-///   sub_scale      super-blocks: a byte for each run, signed as decoded; Q2_K: the file's byte, minimum in the high half
+///   sub_scale      formats with integer scales: a byte for each of their runs, signed as decoded; Q2_K: the file's byte,
+///                  minimum in the high half; NVFP4: the file's byte
 ///   sub_minimum    Q4_K, Q5_K: a byte for each run
 /// Offsets are in bytes from the chunk's start, n runs long. A panel's size is a multiple of 64.
 template <code_format F>
 struct panel_layout {
-    static constexpr bool super = super_format<F>;
     static constexpr bool has_minimum = minimum_format<F> || super_minimum_format<F>;
     static constexpr bool has_sub_minimum = F::type == dtype::q4_k || F::type == dtype::q5_k;
+    /// Eight weights together are the point of a grid.
+    static constexpr bool has_grid = requires(const F& block) { block.point(0); };
+    static constexpr bool recoded = has_grid || F::type == dtype::tq1_0;
 
-    static constexpr std::size_t low_bits = F::type == dtype::q8_0                               ? 8
-                                            : F::type == dtype::q2_k || F::type == dtype::q3_k   ? 2
-                                                                                                 : 4;
-    static constexpr std::size_t high_bits =
-        F::type == dtype::q5_0 || F::type == dtype::q5_1 || F::type == dtype::q5_k || F::type == dtype::q3_k ? 1
-        : F::type == dtype::q6_k                                                                             ? 2
-                                                                                                             : 0;
+    static constexpr std::size_t low_bits = [] {
+        switch (F::type) {
+            case dtype::q8_0: return 8;
+            case dtype::q1_0: return 1;
+            case dtype::q2_k: case dtype::q3_k: case dtype::q2_0: case dtype::tq1_0: case dtype::tq2_0: case dtype::iq1_s:
+            case dtype::iq1_m: case dtype::iq2_xxs: case dtype::iq2_xs: case dtype::iq2_s: return 2;
+            default: return 4;
+        }
+    }();
+    static constexpr std::size_t high_bits = [] {
+        switch (F::type) {
+            case dtype::q5_0: case dtype::q5_1: case dtype::q5_k: case dtype::q3_k: case dtype::iq1_s: case dtype::iq1_m:
+            case dtype::iq2_xxs: case dtype::iq2_xs: case dtype::iq2_s: return 1;
+            case dtype::q6_k: return 2;
+            default: return 0;
+        }
+    }();
 
     /// Vectors of 64 bytes in a run's planes.
     static constexpr std::size_t low_vectors = low_bits;
@@ -10610,14 +15696,14 @@ struct panel_layout {
     static constexpr std::size_t run_codes = (low_bits + high_bits) * 64;
 
     /// Bytes of one row's scale.
-    static constexpr std::size_t scale_size = F::type == dtype::mxfp4 ? 1 : 2;
-    /// Runs with a scale of their own in a super-block.
+    static constexpr std::size_t scale_size = F::type == dtype::mxfp4 ? 1 : F::type == dtype::nvfp4 ? 0 : 2;
+    /// Runs with a scale of their own in a block.
     static constexpr std::size_t sub_runs = [] {
-        if constexpr (super) return F::block_size / F::sub_size;
+        if constexpr (super_format<F>) return F::block_size / F::sub_size;
         else return std::size_t{0};
     }();
 
-    [[nodiscard]] static constexpr std::size_t blocks(std::size_t n) noexcept { return super ? 1 : n; }
+    [[nodiscard]] static constexpr std::size_t blocks(std::size_t n) noexcept { return n * 32 / F::block_size; }
     [[nodiscard]] static constexpr std::size_t scale_offset(std::size_t n) noexcept { return n * run_codes; }
     [[nodiscard]] static constexpr std::size_t minimum_offset(std::size_t n) noexcept {
         return scale_offset(n) + blocks(n) * panel_rows * scale_size;
@@ -10626,9 +15712,9 @@ struct panel_layout {
         return minimum_offset(n) + (has_minimum ? blocks(n) * panel_rows * 2 : 0);
     }
     [[nodiscard]] static constexpr std::size_t sub_minimum_offset(std::size_t n) noexcept {
-        return sub_scale_offset(n) + sub_runs * panel_rows;
+        return sub_scale_offset(n) + blocks(n) * sub_runs * panel_rows;
     }
-    /// Bytes of a chunk of n runs, 1..8 (super-blocks: 8).
+    /// Bytes of a chunk of n runs, 1..8, whole blocks.
     [[nodiscard]] static constexpr std::size_t chunk_bytes(std::size_t n) noexcept {
         return sub_minimum_offset(n) + (has_sub_minimum ? sub_runs * panel_rows : 0);
     }
@@ -10643,11 +15729,48 @@ static_assert(panel_layout<q4_0>::chunk_bytes(8) == 8 * 256 + 8 * 32 && panel_la
 static_assert(panel_layout<q4_k>::chunk_bytes(8) == 8 * 256 + 64 + 2 * 128);
 static_assert(panel_layout<q6_k>::chunk_bytes(8) == 8 * 384 + 32 + 256);
 
+/// What the codes of recoded panels stand for: weights in units of `run_scale`. Codes that don't occur mean 0.
+template <code_format F>
+    requires(panel_layout<F>::recoded)
+inline constexpr auto panel_values = [] {
+    std::array<std::int8_t, 16> out{};
+    const auto set = [&](std::size_t code, int value) { out[code] = static_cast<std::int8_t>(value); };
+    if constexpr (!panel_layout<F>::has_grid) {
+        for (std::size_t i = 0; i < 3; ++i) set(i, static_cast<int>(i) - 1);
+    } else if constexpr (F::type == dtype::iq1_s || F::type == dtype::iq1_m) {
+        for (std::size_t i = 0; i < 3; ++i) {
+            set(i, iq1_values[i] * 8 + 1);
+            set(i + 4, iq1_values[i] * 8 - 1);
+        }
+    } else if constexpr (panel_layout<F>::low_bits == 2) {
+        for (std::size_t i = 0; i < 3; ++i) {
+            set(i, iq2_values[i]);
+            set(i + 4, -iq2_values[i]);
+        }
+    } else {
+        for (std::size_t i = 0; i < 8; ++i) {
+            const int value = F::type == dtype::iq3_s ? iq3_s_values[i] : iq3_xxs_values[i];
+            set(i, value);
+            set(i + 8, -value);
+        }
+    }
+    return out;
+}();
+
 /// Whether matrices of this type can be panels: all types of `weight_formats` but floats.
 [[nodiscard]] constexpr bool has_panels(dtype type) noexcept {
     bool out = false;
     for_each_format(weight_formats{}, [&]<class F>(std::type_identity<F>) {
         if constexpr (code_format<F>) out = out || F::type == type;
+    });
+    return out;
+}
+
+/// Whether panels of this type are larger than its rows: codes are wider there than in the file.
+[[nodiscard]] constexpr bool has_wide_panels(dtype type) noexcept {
+    bool out = false;
+    for_each_format(weight_formats{}, [&]<class F>(std::type_identity<F>) {
+        if constexpr (code_format<F>) out = out || (F::type == type && panel_layout<F>::recoded);
     });
     return out;
 }
@@ -10661,6 +15784,215 @@ static_assert(panel_layout<q6_k>::chunk_bytes(8) == 8 * 384 + 32 + 256);
         }
     });
     return out;
+}
+
+}  // namespace colibri::quant
+
+// ---- colibri/quant/panel_quads.hpp
+
+// Codes of a run as words of four columns, for the formats whose panels are not a transposition of the file's bits.
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+
+namespace colibri::quant {
+
+/// The eight bytes 0xff or 0 for eight sign bits.
+inline constexpr auto sign_masks = [] {
+    std::array<std::uint64_t, 256> out{};
+    for (std::size_t signs = 0; signs < 256; ++signs) {
+        for (std::size_t k = 0; k < 8; ++k) out[signs] |= (signs >> k & 1) != 0 ? std::uint64_t{0xff} << (8 * k) : 0;
+    }
+    return out;
+}();
+
+/// The same for seven of them, the eighth making their number even.
+inline constexpr auto even_sign_masks = [] {
+    std::array<std::uint64_t, 128> out{};
+    for (std::size_t seven = 0; seven < 128; ++seven) out[seven] = sign_masks[even_signs(static_cast<std::uint32_t>(seven))];
+    return out;
+}();
+
+namespace detail {
+
+/// Quads of the columns 32j and on as panel codes: the plainest word of the file's bits that has one byte for each column.
+inline void run_quads(const q1_0& block, std::size_t j, std::uint32_t (&quads)[8]) noexcept {
+    for (std::size_t q = 0; q < 8; ++q) {
+        const std::uint32_t bits = block.qs[j * 4 + q / 2] >> (q % 2 * 4) & 15u;
+        quads[q] = (bits * 0x00204081u) & 0x01010101u;  // bit i to bit 8i
+    }
+}
+inline void set_run_quads(const std::uint32_t (&quads)[8], std::size_t j, q1_0& block) noexcept {
+    for (std::size_t q = 0; q < 8; q += 2) {
+        const auto nibble = [&](std::size_t i) { return (quads[i] * 0x10204080u) >> 28; };  // bit 8i to bit 28+i
+        block.qs[j * 4 + q / 2] = static_cast<std::uint8_t>(nibble(q) | nibble(q + 1) << 4);
+    }
+}
+
+inline void run_quads(const q2_0& block, std::size_t j, std::uint32_t (&quads)[8]) noexcept {
+    for (std::size_t q = 0; q < 8; ++q) {
+        std::uint32_t x = block.qs[j * 8 + q];
+        x = (x | x << 12) & 0x000f000fu;
+        quads[q] = (x | x << 6) & 0x03030303u;
+    }
+}
+inline void set_run_quads(const std::uint32_t (&quads)[8], std::size_t j, q2_0& block) noexcept {
+    for (std::size_t q = 0; q < 8; ++q) {
+        const std::uint32_t x = quads[q] | quads[q] >> 6;
+        block.qs[j * 8 + q] = static_cast<std::uint8_t>((x & 15u) | x >> 12);
+    }
+}
+
+inline void run_quads(const nvfp4& block, std::size_t j, std::uint32_t (&quads)[8]) noexcept {
+    for (std::size_t half = 0; half < 2; ++half) {
+        std::uint32_t file[2];
+        std::memcpy(file, block.qs + j * 16 + half * 8, sizeof(file));
+        for (std::size_t i = 0; i < 4; ++i) quads[half * 4 + i] = file[i % 2] >> (i / 2 * 4) & 0x0f0f0f0fu;
+    }
+}
+inline void set_run_quads(const std::uint32_t (&quads)[8], std::size_t j, nvfp4& block) noexcept {
+    for (std::size_t half = 0; half < 2; ++half) {
+        const std::uint32_t* const q = quads + half * 4;
+        const std::uint32_t file[2] = {q[0] | q[2] << 4, q[1] | q[3] << 4};
+        std::memcpy(block.qs + j * 16 + half * 8, file, sizeof(file));
+    }
+}
+
+/// Digit n of eight bytes of TQ1_0, two times four lanes of 16 bits.
+[[nodiscard]] inline std::uint64_t ternary_digits(const std::uint8_t* bytes, std::size_t n) noexcept {
+    constexpr std::uint64_t lanes = 0x00ff00ff00ff00ffu;
+    constexpr std::uint64_t powers[] = {1, 3, 9, 27, 81};
+    std::uint64_t x;
+    std::memcpy(&x, bytes, 8);
+    const auto digit = [&](std::uint64_t v) { return (((v & lanes) * powers[n] & lanes) * 3 >> 8) & lanes; };
+    return digit(x) | digit(x >> 8) << 8;
+}
+inline void run_quads(const tq1_0& block, std::size_t j, std::uint32_t (&quads)[8]) noexcept {
+    for (std::size_t i = 0; i < 4; ++i) {
+        const std::size_t column = j * 32 + i * 8;
+        std::uint64_t codes;
+        if (column < 160) {
+            codes = ternary_digits(block.qs + column % 32, column / 32);
+        } else if (column < 240) {
+            codes = ternary_digits(block.qs + 32 + (column - 160) % 16, (column - 160) / 16);
+        } else {  // twice four bytes
+            std::uint8_t last[8] = {};
+            std::memcpy(last, block.qh, 4);
+            const std::size_t n = (column - 240) / 4;
+            codes = (ternary_digits(last, n) & 0xffffffffu) | ternary_digits(last, n + 1) << 32;
+        }
+        std::memcpy(quads + 2 * i, &codes, 8);
+    }
+}
+
+/// Grid formats: the number of the magnitude (IQ1: t plus 1), and above it the sign (IQ1: set for 8t-1).
+template <class F>
+    requires requires(const F& block, std::size_t g) { block.point(g); }
+void run_quads(const F& block, std::size_t j, std::uint32_t (&quads)[8]) noexcept {
+    for (std::size_t i = 0; i < 4; ++i) {
+        const std::size_t g = j * 4 + i;
+        std::uint64_t codes;
+        if constexpr (F::type == dtype::iq1_s || F::type == dtype::iq1_m) {
+            const std::uint64_t t = block.point(g);
+            codes = (t & 0x0101010101010101u) ^ 0x0101010101010101u;            // 0 is 1
+            codes |= (t & ~(t >> 7) & 0x0101010101010101u) << 1;                // 1 is 2
+            if (block.shift(g) < 0) codes |= 0x0404040404040404u;
+        } else if constexpr (panel_layout<F>::low_bits == 2) {
+            codes = block.point(g) >> 4 & 0x0303030303030303u;                  // 8, 25, 43 are 0, 1, 2
+            codes |= sign_masks[block.signs(g)] & 0x0404040404040404u;
+        } else {
+            const std::uint64_t point = block.point(2 * g) | static_cast<std::uint64_t>(block.point(2 * g + 1)) << 32;
+            codes = point >> (F::type == dtype::iq3_s ? 1 : 3) & 0x0707070707070707u;
+            codes |= sign_masks[block.signs(g)] & 0x0808080808080808u;
+        }
+        std::memcpy(quads + 2 * i, &codes, 8);
+    }
+}
+
+/// The planes of a run from its quads: words of the low plane, then those of the high one. Two quads at a time: neighbours go to
+/// neighbouring words, but for planes of one bit, which have one word.
+template <class F>
+void pack_quads(const std::uint32_t (&quads)[8], std::uint32_t* planes) noexcept {
+    constexpr std::size_t low = panel_layout<F>::low_bits;
+    constexpr std::size_t high = panel_layout<F>::high_bits;
+    static_assert(low <= 4 && (high == 0 || high == 1) && low != 3);
+    constexpr std::uint64_t mask = ((1u << low) - 1) * 0x0101010101010101u;
+    constexpr std::uint64_t ones = 0x0101010101010101u;
+    std::uint64_t pairs[4];
+    std::memcpy(pairs, quads, sizeof(pairs));
+    const auto bits = [&](std::size_t from) {
+        const auto bit = [&](std::size_t i) { return (pairs[i] >> from & ones) << (2 * i); };
+        const std::uint64_t both = bit(0) | bit(1) | bit(2) | bit(3);
+        return static_cast<std::uint32_t>(both | both >> 31);
+    };
+    if constexpr (low == 1) {
+        planes[0] = bits(0);
+    } else if constexpr (low == 2) {
+        const std::uint64_t words = (pairs[0] & mask) | (pairs[1] & mask) << 2 | (pairs[2] & mask) << 4 | (pairs[3] & mask) << 6;
+        std::memcpy(planes, &words, 8);
+    } else {
+        const std::uint64_t words[2] = {(pairs[0] & mask) | (pairs[2] & mask) << 4, (pairs[1] & mask) | (pairs[3] & mask) << 4};
+        std::memcpy(planes, words, 16);
+    }
+    if constexpr (high != 0) planes[low] = bits(low);
+}
+template <class F>
+void unpack_quads(const std::uint32_t* planes, std::uint32_t (&quads)[8]) noexcept {
+    constexpr std::size_t low = panel_layout<F>::low_bits;
+    constexpr std::size_t high = panel_layout<F>::high_bits;
+    constexpr std::uint32_t mask = ((1u << low) - 1) * 0x01010101u;
+    for (std::size_t q = 0; q < 8; ++q) quads[q] = planes[q % low] >> (q / low * low) & mask;
+    if constexpr (high != 0) {
+        for (std::size_t q = 0; q < 8; ++q) quads[q] |= (planes[low] >> q & 0x01010101u) << low;
+    }
+}
+
+}  // namespace detail
+}  // namespace colibri::quant
+
+// ---- colibri/quant/run.hpp
+
+// Runs: the 16 or 32 weights of a format that share a scale and a minimum.
+#include <cstddef>
+
+
+namespace colibri::quant {
+
+/// Weights of a format that share a scale: 16 or 32.
+template <code_format F>
+inline constexpr std::size_t scale_run = 32;
+template <super_format F>
+inline constexpr std::size_t scale_run<F> = F::sub_size;
+
+/// What the half float of a block's scale is multiplied with: a power of two.
+template <code_format F>
+inline constexpr float scale_unit = [] {
+    switch (F::type) {
+        case dtype::iq1_s: case dtype::iq1_m: case dtype::iq2_xxs: case dtype::iq2_xs: case dtype::iq2_s: return 0.125f;
+        case dtype::iq3_xxs: return 0.25f;
+        default: return 1.0f;
+    }
+}();
+
+/// Whether a format adds a minimum to its weights.
+template <code_format F>
+inline constexpr bool has_minimums = minimum_format<F> || super_minimum_format<F>;
+
+/// Scale of run j of a block: exact, a half float times an integer of at most 8 bits, or (NVFP4) an integer alone, and a power of two.
+template <code_format F>
+[[nodiscard]] constexpr float run_scale(const F& block, [[maybe_unused]] std::size_t j) noexcept {
+    if constexpr (super_format<F>) return block.scale() * static_cast<float>(block.sub_scale(j));
+    else return block.scale();
+}
+
+/// What is added to the weights of run j of a block: exact, a half float times an integer of at most 6 bits.
+template <code_format F>
+[[nodiscard]] constexpr float run_minimum(const F& block, [[maybe_unused]] std::size_t j) noexcept {
+    if constexpr (super_minimum_format<F>) return -(block.minimum_scale() * static_cast<float>(block.sub_minimum(j)));
+    else if constexpr (minimum_format<F>) return block.minimum();
+    else return 0.0f;
 }
 
 }  // namespace colibri::quant
@@ -10801,7 +16133,7 @@ void pack_low(const F& block, std::uint32_t* plane) noexcept {
     std::uint32_t file[words];
     load_words(block.qs, file);
     if constexpr (panel_layout<F>::low_bits == 2) pack_pairs(file, plane);
-    else if constexpr (panel_layout<F>::super && F::type != dtype::iq4_xs) pack_nibbles<false>(file, plane);
+    else if constexpr (F::type == dtype::q4_k || F::type == dtype::q5_k) pack_nibbles<false>(file, plane);
     else std::memcpy(plane, file, sizeof(file));
 }
 inline void pack_low(const q6_k& block, std::uint32_t* plane) noexcept {
@@ -10814,7 +16146,7 @@ void unpack_low(const std::uint32_t* plane, F& block) noexcept {
     constexpr std::size_t words = sizeof(block.qs) / 4;
     std::uint32_t file[words];
     if constexpr (panel_layout<F>::low_bits == 2) unpack_pairs(plane, file);
-    else if constexpr (panel_layout<F>::super && F::type != dtype::iq4_xs) unpack_nibbles<false>(plane, file);
+    else if constexpr (F::type == dtype::q4_k || F::type == dtype::q5_k) unpack_nibbles<false>(plane, file);
     else std::memcpy(file, plane, sizeof(file));
     store_words(file, block.qs);
 }
@@ -10828,7 +16160,7 @@ inline void unpack_low(const std::uint32_t* plane, q6_k& block) noexcept {
 template <class F>
 void pack_high(const F& block, std::uint32_t* plane) noexcept {
     load_words(block.qh, plane);
-    if constexpr (panel_layout<F>::super) transpose_bits(plane);
+    if constexpr (F::type == dtype::q5_k) transpose_bits(plane);
     else plane[0] = pack_bits(plane[0]);
 }
 inline void pack_high(const q3_k& block, std::uint32_t* plane) noexcept {
@@ -10842,7 +16174,7 @@ inline void pack_high(const q6_k& block, std::uint32_t* plane) noexcept {
 }
 template <class F>
 void unpack_high(std::uint32_t* plane, F& block) noexcept {
-    if constexpr (panel_layout<F>::super) transpose_bits(plane);
+    if constexpr (F::type == dtype::q5_k) transpose_bits(plane);
     else plane[0] = unpack_bits(plane[0]);
     store_words(plane, block.qh);
 }
@@ -10868,6 +16200,14 @@ template <class F>
     else return block.dmin;
 }
 
+/// Bits of a block's scale as a panel has them.
+template <class F>
+[[nodiscard]] constexpr auto scale_bits(const F& block) noexcept {
+    if constexpr (requires { block.e; }) return block.e;
+    else if constexpr (requires { block.half_scale(); }) return block.half_scale();
+    else return block.d;
+}
+
 /// Scales of the runs as a panel has them, four in a word; Q4_K and Q5_K: eight scales, then eight minimums.
 template <class F>
 void pack_scales(const F& block, std::uint32_t* out) noexcept {
@@ -10885,9 +16225,11 @@ void pack_scales(const F& block, std::uint32_t* out) noexcept {
         out[1] = centre((f[1] & repeat(0x0f)) | (f[2] << 2 & repeat(0x30)));
         out[2] = centre((f[0] >> 4 & repeat(0x0f)) | (f[2] & repeat(0x30)));
         out[3] = centre((f[1] >> 4 & repeat(0x0f)) | (f[2] >> 2 & repeat(0x30)));
-    } else if constexpr (F::type == dtype::iq4_xs) {
-        std::int8_t scales[8];
-        for (std::size_t j = 0; j < 8; ++j) scales[j] = static_cast<std::int8_t>(block.sub_scale(j));
+    } else if constexpr (F::type == dtype::nvfp4) {
+        load_words(block.d, out);
+    } else if constexpr (F::type == dtype::iq4_xs || panel_layout<F>::recoded) {
+        std::int8_t scales[panel_layout<F>::sub_runs];
+        for (std::size_t j = 0; j < sizeof(scales); ++j) scales[j] = static_cast<std::int8_t>(block.sub_scale(j));
         std::memcpy(out, scales, sizeof(scales));
     } else {
         load_words(block.scales, out);
@@ -10915,10 +16257,114 @@ void unpack_scales(const std::uint32_t* in, F& block) noexcept {
         for (std::size_t j = 0; j < 4; ++j) {
             block.scales_l[j] = static_cast<std::uint8_t>((s[2 * j] & 15) | (s[2 * j + 1] & 15) << 4);
         }
+    } else if constexpr (F::type == dtype::nvfp4) {
+        store_words(in, block.d);
     } else {
         store_words(in, block.scales);
     }
 }
+
+/// Codes that go through quads.
+template <class F>
+inline constexpr bool by_quads =
+    panel_layout<F>::recoded || F::type == dtype::q1_0 || F::type == dtype::q2_0 || F::type == dtype::nvfp4;
+
+/// Codes of a block, its runs one after the other: the words of the low plane, then those of the high one.
+template <class F>
+void pack_codes(const F& block, std::uint32_t* words) noexcept {
+    using layout = panel_layout<F>;
+    constexpr std::size_t runs = F::block_size / 32;
+    constexpr std::size_t vectors = layout::low_vectors + layout::high_vectors;
+    if constexpr (by_quads<F>) {
+        for (std::size_t j = 0; j < runs; ++j) {
+            std::uint32_t quads[8];
+            run_quads(block, j, quads);
+            pack_quads<F>(quads, words + j * vectors);
+        }
+    } else {
+        std::uint32_t low[runs * layout::low_vectors];
+        pack_low(block, low);
+        for (std::size_t j = 0; j < runs; ++j) {
+            std::memcpy(words + j * vectors, low + j * layout::low_vectors, layout::low_vectors * 4);
+        }
+        if constexpr (layout::high_bits != 0) {
+            std::uint32_t high[runs * layout::high_vectors];
+            pack_high(block, high);
+            for (std::size_t j = 0; j < runs; ++j) {
+                std::memcpy(words + j * vectors + layout::low_vectors, high + j * layout::high_vectors, layout::high_vectors * 4);
+            }
+        }
+    }
+}
+template <class F>
+void unpack_codes(const std::uint32_t* words, F& block) noexcept {
+    using layout = panel_layout<F>;
+    constexpr std::size_t runs = F::block_size / 32;
+    constexpr std::size_t vectors = layout::low_vectors + layout::high_vectors;
+    if constexpr (by_quads<F>) {
+        for (std::size_t j = 0; j < runs; ++j) {
+            std::uint32_t quads[8];
+            unpack_quads<F>(words + j * vectors, quads);
+            set_run_quads(quads, j, block);
+        }
+    } else {
+        std::uint32_t low[runs * layout::low_vectors];
+        for (std::size_t j = 0; j < runs; ++j) {
+            std::memcpy(low + j * layout::low_vectors, words + j * vectors, layout::low_vectors * 4);
+        }
+        unpack_low(low, block);
+        if constexpr (layout::high_bits != 0) {
+            std::uint32_t high[runs * layout::high_vectors];
+            for (std::size_t j = 0; j < runs; ++j) {
+                std::memcpy(high + j * layout::high_vectors, words + j * vectors + layout::low_vectors, layout::high_vectors * 4);
+            }
+            unpack_high(high, block);
+        }
+    }
+}
+
+/// A block of a recoded panel, with what products and decoding need of a block.
+template <code_format F>
+struct recoded_block {
+    static constexpr std::size_t block_size = F::block_size;
+    static constexpr std::size_t sub_size = scale_run<F>;
+
+    std::uint16_t d;
+    std::int8_t scales[block_size / sub_size];
+    std::uint8_t codes[block_size];
+
+    [[nodiscard]] constexpr float scale() const noexcept { return f16_to_f32(d) * scale_unit<F>; }
+    [[nodiscard]] constexpr int sub_scale(std::size_t j) const noexcept { return scales[j]; }
+    [[nodiscard]] constexpr int code(std::size_t i) const noexcept { return panel_values<F>[codes[i]]; }
+
+    constexpr void decode(float* out) const noexcept { decode_super(*this, out); }
+};
+template <class F>
+[[nodiscard]] constexpr float run_scale(const recoded_block<F>& block, std::size_t j) noexcept {
+    return block.scale() * static_cast<float>(block.sub_scale(j));
+}
+template <class F>
+void unpack_codes(const std::uint32_t* words, recoded_block<F>& block) noexcept {
+    constexpr std::size_t vectors = panel_layout<F>::low_vectors + panel_layout<F>::high_vectors;
+    for (std::size_t j = 0; j < F::block_size / 32; ++j) {
+        std::uint32_t quads[8];
+        unpack_quads<F>(words + j * vectors, quads);
+        std::memcpy(block.codes + j * 32, quads, sizeof(quads));
+    }
+}
+
+/// What a block of a panel is unpacked to.
+template <class F>
+struct panel_block_type {
+    using type = F;
+};
+template <class F>
+    requires(panel_layout<F>::recoded)
+struct panel_block_type<F> {
+    using type = recoded_block<F>;
+};
+template <class F>
+using panel_block = typename panel_block_type<F>::type;
 
 }  // namespace colibri::quant::detail
 
@@ -10938,15 +16384,17 @@ namespace colibri::quant {
 template <code_format F>
 void pack_panel(const std::byte* rows, std::size_t row_bytes, std::size_t row_count, std::size_t k, std::byte* out) noexcept;
 
-/// Writes the bytes of row `row` (0..15, not a missing one) as they were in the file's layout.
+/// Writes the bytes of row `row` (0..15, not a missing one) as they were in the file's layout. Recoded panels have only
+/// what the bytes meant.
 template <code_format F>
+    requires(!panel_layout<F>::recoded)
 void unpack_panel_row(const std::byte* panel, std::size_t row, std::size_t k, std::byte* out_row) noexcept;
 
 /// Decodes row `row` (0..15, not a missing one) to k floats, the same bits as from the file's layout.
 template <code_format F>
 void decode_panel_row(const std::byte* panel, std::size_t row, std::size_t k, float* out) noexcept;
 
-/// The same for a type known at run time, which has panels (else nothing happens).
+/// The same for a type known at run time, which has panels, and not recoded ones for `unpack_panel_row` (else nothing happens).
 void pack_panel(dtype type, const std::byte* rows, std::size_t row_bytes, std::size_t row_count, std::size_t k,
                 std::byte* out) noexcept;
 void unpack_panel_row(dtype type, const std::byte* panel, std::size_t row, std::size_t k, std::byte* out_row) noexcept;
@@ -10966,68 +16414,52 @@ inline void gather_words(const std::byte* in, std::size_t count, std::uint32_t* 
 template <code_format F>
 void pack_block(const F& block, std::size_t b, std::size_t n, std::size_t row, std::byte* chunk) noexcept {
     using layout = panel_layout<F>;
-    constexpr std::size_t runs = F::block_size / 32;
-    std::byte* const codes = chunk + b * runs * layout::run_codes + row * 4;
-    std::uint32_t low[runs * layout::low_vectors];
-    pack_low(block, low);
-    for (std::size_t r = 0; r < runs; ++r) {
-        scatter_words(low + r * layout::low_vectors, layout::low_vectors, codes + r * layout::run_codes);
-    }
-    if constexpr (layout::high_bits != 0) {
-        std::uint32_t high[runs * layout::high_vectors];
-        pack_high(block, high);
-        for (std::size_t r = 0; r < runs; ++r) {
-            scatter_words(high + r * layout::high_vectors, layout::high_vectors,
-                          codes + r * layout::run_codes + layout::low_vectors * 64);
-        }
-    }
+    constexpr std::size_t count = F::block_size / 32 * (layout::low_vectors + layout::high_vectors);
+    std::uint32_t words[count];
+    pack_codes(block, words);
+    scatter_words(words, count, chunk + b * (count * 64) + row * 4);
     const auto put = [&](std::size_t offset, const auto& value) {
         std::memcpy(chunk + offset + (b * panel_rows + row) * sizeof(value), &value, sizeof(value));
     };
-    put(layout::scale_offset(n), scale_field(block));
+    if constexpr (layout::scale_size != 0) put(layout::scale_offset(n), scale_bits(block));
     if constexpr (layout::has_minimum) put(layout::minimum_offset(n), minimum_field(block));
-    if constexpr (layout::super) {
-        constexpr std::size_t count = layout::sub_runs * (layout::has_sub_minimum ? 2 : 1);
-        std::uint32_t words[count / 4];
-        std::byte bytes[count];
-        pack_scales(block, words);
-        std::memcpy(bytes, words, count);
-        std::byte* const to = chunk + layout::sub_scale_offset(n) + row;
-        for (std::size_t j = 0; j < count; ++j) to[j * panel_rows] = bytes[j];
+    if constexpr (layout::sub_runs != 0) {
+        constexpr std::size_t scales = layout::sub_runs * (layout::has_sub_minimum ? 2 : 1);
+        std::uint32_t packed[scales / 4];
+        std::byte bytes[scales];
+        pack_scales(block, packed);
+        std::memcpy(bytes, packed, scales);
+        std::byte* const to = chunk + layout::sub_scale_offset(n) + b * layout::sub_runs * panel_rows + row;
+        for (std::size_t j = 0; j < scales; ++j) to[j * panel_rows] = bytes[j];
     }
 }
 
 template <code_format F>
-void unpack_block(const std::byte* chunk, std::size_t b, std::size_t n, std::size_t row, F& block) noexcept {
+void unpack_block(const std::byte* chunk, std::size_t b, std::size_t n, std::size_t row, panel_block<F>& block) noexcept {
     using layout = panel_layout<F>;
-    constexpr std::size_t runs = F::block_size / 32;
-    const std::byte* const codes = chunk + b * runs * layout::run_codes + row * 4;
-    std::uint32_t low[runs * layout::low_vectors];
-    for (std::size_t r = 0; r < runs; ++r) {
-        gather_words(codes + r * layout::run_codes, layout::low_vectors, low + r * layout::low_vectors);
-    }
-    unpack_low(low, block);
-    if constexpr (layout::high_bits != 0) {
-        std::uint32_t high[runs * layout::high_vectors];
-        for (std::size_t r = 0; r < runs; ++r) {
-            gather_words(codes + r * layout::run_codes + layout::low_vectors * 64, layout::high_vectors,
-                         high + r * layout::high_vectors);
-        }
-        unpack_high(high, block);
-    }
+    constexpr std::size_t count = F::block_size / 32 * (layout::low_vectors + layout::high_vectors);
+    std::uint32_t words[count];
+    gather_words(chunk + b * (count * 64) + row * 4, count, words);
+    unpack_codes(words, block);
     const auto get = [&](std::size_t offset, auto& value) {
         std::memcpy(&value, chunk + offset + (b * panel_rows + row) * sizeof(value), sizeof(value));
     };
-    get(layout::scale_offset(n), scale_field(block));
+    if constexpr (layout::scale_size != 0) get(layout::scale_offset(n), scale_field(block));
     if constexpr (layout::has_minimum) get(layout::minimum_offset(n), minimum_field(block));
-    if constexpr (layout::super) {
-        constexpr std::size_t count = layout::sub_runs * (layout::has_sub_minimum ? 2 : 1);
-        std::byte bytes[count];
-        std::uint32_t words[count / 4];
-        const std::byte* const from = chunk + layout::sub_scale_offset(n) + row;
-        for (std::size_t j = 0; j < count; ++j) bytes[j] = from[j * panel_rows];
-        std::memcpy(words, bytes, count);
-        unpack_scales(words, block);
+    if constexpr (layout::sub_runs != 0) {
+        constexpr std::size_t scales = layout::sub_runs * (layout::has_sub_minimum ? 2 : 1);
+        std::byte bytes[scales];
+        const std::byte* const from = chunk + layout::sub_scale_offset(n) + b * layout::sub_runs * panel_rows + row;
+        for (std::size_t j = 0; j < scales; ++j) bytes[j] = from[j * panel_rows];
+        if constexpr (layout::recoded) {
+            std::memcpy(block.scales, bytes, scales);
+        } else {
+            std::uint32_t packed[scales / 4];
+            std::memcpy(packed, bytes, scales);
+            unpack_scales(packed, block);
+        }
+    } else if constexpr (layout::recoded) {
+        for (auto& scale : block.scales) scale = 1;
     }
 }
 
@@ -11065,11 +16497,12 @@ void pack_panel(const std::byte* rows, std::size_t row_bytes, std::size_t row_co
 }
 
 template <code_format F>
+    requires(!panel_layout<F>::recoded)
 void unpack_panel_row(const std::byte* panel, std::size_t row, std::size_t k, std::byte* out_row) noexcept {
     detail::for_each_chunk<F>(k, [&](std::size_t offset, std::size_t first, std::size_t n) {
         for (std::size_t b = 0; b < panel_layout<F>::blocks(n); ++b) {
             F block;
-            detail::unpack_block(panel + offset, b, n, row, block);
+            detail::unpack_block<F>(panel + offset, b, n, row, block);
             std::memcpy(out_row + (first + b) * sizeof(F), &block, sizeof(F));
         }
     });
@@ -11079,8 +16512,8 @@ template <code_format F>
 void decode_panel_row(const std::byte* panel, std::size_t row, std::size_t k, float* out) noexcept {
     detail::for_each_chunk<F>(k, [&](std::size_t offset, std::size_t first, std::size_t n) {
         for (std::size_t b = 0; b < panel_layout<F>::blocks(n); ++b) {
-            F block;
-            detail::unpack_block(panel + offset, b, n, row, block);
+            detail::panel_block<F> block;
+            detail::unpack_block<F>(panel + offset, b, n, row, block);
             block.decode(out + (first + b) * F::block_size);
         }
     });
@@ -11098,7 +16531,9 @@ inline void pack_panel(dtype type, const std::byte* rows, std::size_t row_bytes,
 inline void unpack_panel_row(dtype type, const std::byte* panel, std::size_t row, std::size_t k, std::byte* out_row) noexcept {
     for_each_format(weight_formats{}, [&]<class F>(std::type_identity<F>) {
         if constexpr (code_format<F>) {
-            if (F::type == type) unpack_panel_row<F>(panel, row, k, out_row);
+            if constexpr (!panel_layout<F>::recoded) {
+                if (F::type == type) unpack_panel_row<F>(panel, row, k, out_row);
+            }
         }
     });
 }
@@ -11109,41 +16544,6 @@ inline void decode_panel_row(dtype type, const std::byte* panel, std::size_t row
             if (F::type == type) decode_panel_row<F>(panel, row, k, out);
         }
     });
-}
-
-}  // namespace colibri::quant
-
-// ---- colibri/quant/run.hpp
-
-// Runs: the 16 or 32 weights of a format that share a scale and a minimum.
-#include <cstddef>
-
-
-namespace colibri::quant {
-
-/// Weights of a format that share a scale: 16 or 32.
-template <code_format F>
-inline constexpr std::size_t scale_run = 32;
-template <super_format F>
-inline constexpr std::size_t scale_run<F> = F::sub_size;
-
-/// Whether a format adds a minimum to its weights.
-template <code_format F>
-inline constexpr bool has_minimums = minimum_format<F> || super_minimum_format<F>;
-
-/// Scale of run j of a block: exact, a half float times an integer of at most 8 bits.
-template <code_format F>
-[[nodiscard]] constexpr float run_scale(const F& block, [[maybe_unused]] std::size_t j) noexcept {
-    if constexpr (super_format<F>) return block.scale() * static_cast<float>(block.sub_scale(j));
-    else return block.scale();
-}
-
-/// What is added to the weights of run j of a block: exact, a half float times an integer of at most 6 bits.
-template <code_format F>
-[[nodiscard]] constexpr float run_minimum(const F& block, [[maybe_unused]] std::size_t j) noexcept {
-    if constexpr (super_minimum_format<F>) return -(block.minimum_scale() * static_cast<float>(block.sub_minimum(j)));
-    else if constexpr (minimum_format<F>) return block.minimum();
-    else return 0.0f;
 }
 
 }  // namespace colibri::quant
@@ -11210,106 +16610,6 @@ template <code_format F>
         }
     }
     return acc;
-}
-
-}  // namespace colibri::quant
-
-// ---- colibri/quant/rows.hpp
-
-// Rows of blocks to rows of floats and back.
-#include <cstddef>
-#include <cstdint>
-#include <cstring>
-#include <limits>
-#include <span>
-#include <type_traits>
-#include <utility>
-
-
-namespace colibri::quant {
-
-/// Writes the n values (a multiple of F::block_size) of a row.
-template <block_format F>
-constexpr void decode_row(const F* row, std::size_t n, float* out) noexcept {
-    for (std::size_t b = 0; b < n / F::block_size; ++b) row[b].decode(out + b * F::block_size);
-}
-
-/// Writes the blocks of n values (a multiple of F::block_size). What becomes of values that aren't finite is said at
-/// `F::encode`.
-template <encodable_format F>
-constexpr void encode_row(const float* in, std::size_t n, F* row) noexcept {
-    for (std::size_t b = 0; b < n / F::block_size; ++b) row[b] = F::encode(in + b * F::block_size);
-}
-
-/// Bytes of a row of n values of any type in `dtype_table`.
-/// Errors: unsupported (no such type), bad_shape (n is no whole number of blocks), overflow.
-[[nodiscard]] inline result<std::size_t> row_bytes(dtype type, std::uint64_t n) {
-    const auto row = find_dtype(static_cast<std::uint32_t>(type));
-    if (!row) return unsupported_format(type);
-    if (n % row->block_size != 0) {
-        return error{errc::bad_shape,
-                     concat("a row of ", n, " is not a whole number of ", row->name, " blocks of ", row->block_size)};
-    }
-    const auto bytes = checked_mul<std::uint64_t>(n / row->block_size, row->block_bytes);
-    if (!bytes || *bytes > std::numeric_limits<std::size_t>::max()) {
-        return error{errc::overflow, concat("a row of ", n, " ", row->name, " is larger than memory")};
-    }
-    return static_cast<std::size_t>(*bytes);
-}
-
-/// Alignment that blocks of this type need to be used in place; 1 for a type that isn't supported.
-[[nodiscard]] constexpr std::size_t block_alignment(dtype type) noexcept {
-    std::size_t out = 1;
-    for_each_format(weight_formats{}, [&]<class F>(std::type_identity<F>) {
-        if (F::type == type) out = alignof(F);
-    });
-    return out;
-}
-
-/// Decodes a row of out.size() values from bytes of any alignment. Errors: as `row_bytes`; truncated or bad_count if
-/// `bytes` isn't the row's size; unsupported.
-[[nodiscard]] inline result<void> decode_row(dtype type, std::span<const std::byte> bytes, std::span<float> out);
-
-/// Encodes a row into bytes of any alignment. Errors: as `decode_row`; unsupported also for formats that can only be
-/// read.
-[[nodiscard]] inline result<void> encode_row(dtype type, std::span<const float> in, std::span<std::byte> bytes);
-
-namespace detail {
-
-[[nodiscard]] inline result<void> check_row(dtype type, std::size_t values, std::size_t bytes) {
-    auto needed = row_bytes(type, values);
-    if (!needed) return std::move(needed).error();
-    if (bytes == *needed) return {};
-    return error{bytes < *needed ? errc::truncated : errc::bad_count,
-                 concat("a row of ", values, " ", name(type), " takes ", *needed, " bytes, not ", bytes)};
-}
-
-}  // namespace detail
-
-inline result<void> decode_row(dtype type, std::span<const std::byte> bytes, std::span<float> out) {
-    if (auto sound = detail::check_row(type, out.size(), bytes.size()); !sound) return sound;
-    return visit_format(type, [&]<class F>(std::type_identity<F>) {
-        for (std::size_t b = 0; b < out.size() / F::block_size; ++b) {
-            F block;
-            std::memcpy(&block, bytes.data() + b * sizeof(F), sizeof(F));
-            block.decode(out.data() + b * F::block_size);
-        }
-    });
-}
-
-inline result<void> encode_row(dtype type, std::span<const float> in, std::span<std::byte> bytes) {
-    if (auto sound = detail::check_row(type, in.size(), bytes.size()); !sound) return sound;
-    return visit_format(type, [&]<class F>(std::type_identity<F>) -> result<void> {
-        if constexpr (encodable_format<F>) {
-            for (std::size_t b = 0; b < in.size() / F::block_size; ++b) {
-                const F block = F::encode(in.data() + b * F::block_size);
-                std::memcpy(bytes.data() + b * sizeof(F), &block, sizeof(F));
-            }
-            return {};
-        } else {
-            return error{errc::unsupported, concat("there is no encoder for ", name(F::type), " yet")};
-        }
-    });
 }
 
 }  // namespace colibri::quant
@@ -11857,7 +17157,7 @@ struct span_range {
     std::uint32_t end = 0;
 };
 
-inline constexpr std::size_t format_slots = 16;  ///< quant::weight_formats, in order
+inline constexpr std::size_t format_slots = 28;  ///< quant::weight_formats, in order
 inline constexpr std::size_t kv_slots = 5;       ///< f32, f16, bf16, q8_0, q4_0
 
 /// Entry points of one target. All noexcept by contract; none allocates.
@@ -18448,6 +23748,9 @@ public:
     [[nodiscard]] virtual store_statistics statistics() const noexcept { return {}; }
     [[nodiscard]] virtual holding how() const noexcept = 0;
 
+    /// Row `row` of a tensor whose bytes are all there, in any layout, to out.size() == columns() floats. Errors: bad_count.
+    [[nodiscard]] static inline result<void> decode_row_of(const tensor_ref& tensor, std::uint32_t row, std::span<float> out);
+
 protected:
     friend class lease;
     friend class sweep;
@@ -18479,9 +23782,6 @@ protected:
                                             std::uint32_t expert) const noexcept {
         return tensors[slot].slice(expert);
     }
-
-    /// Row `row` of a tensor whose bytes are all there, in any layout.
-    [[nodiscard]] static inline result<void> decode_row_of(const tensor_ref& tensor, std::uint32_t row, std::span<float> out);
 };
 
 /// One pass over a model's groups in the order that the store was made with: while it lives, nobody else's pass disturbs it.
@@ -18561,6 +23861,14 @@ struct resident_tensor {
     std::uint64_t first_row = 0;  ///< of the tensor
 };
 
+/// Whether matrices of a type that panels would make larger become panels too: faster, and up to twice as large.
+enum class panel_choice { all, same_size };
+
+/// Whether matrices of this type become panels when they are held.
+[[nodiscard]] constexpr bool becomes_panels(dtype type, panel_choice choice) noexcept {
+    return quant::has_panels(type) && (choice == panel_choice::all || !quant::has_wide_panels(type));
+}
+
 /// Places of all tensors that some group names, in the order of the groups, each once. Matrices of quantised types that a group
 /// uses whole or by experts become panels, for all groups; what is only looked up by rows, and floats, stays as in the file.
 struct resident_plan {
@@ -18569,10 +23877,11 @@ struct resident_plan {
     std::size_t bytes = 0;                ///< of memory, for all
 
     /// Errors: overflow, and those of `shape::make` and `tensor_ref::panels_bytes`, with the tensor's name.
-    [[nodiscard]] static inline result<resident_plan> make(const gguf::file& file, const std::vector<group>& groups);
+    [[nodiscard]] static inline result<resident_plan> make(const gguf::file& file, const std::vector<group>& groups,
+                                                             panel_choice choice = panel_choice::all);
 };
 
-inline result<resident_plan> resident_plan::make(const gguf::file& file, const std::vector<group>& groups) {
+inline result<resident_plan> resident_plan::make(const gguf::file& file, const std::vector<group>& groups, panel_choice choice) {
     constexpr std::uint32_t nowhere = ~std::uint32_t{0};
     resident_plan out;
     out.place_of.assign(file.tensors().size(), nowhere);
@@ -18585,7 +23894,7 @@ inline result<resident_plan> resident_plan::make(const gguf::file& file, const s
                 out.place_of[id] = static_cast<std::uint32_t>(out.tensors.size());
                 out.tensors.push_back({id, *dims});
             }
-            if (group.how != access::rows && quant::has_panels(info.type)) out.tensors[out.place_of[id]].how = layout::panels;
+            if (group.how != access::rows && becomes_panels(info.type, choice)) out.tensors[out.place_of[id]].how = layout::panels;
         }
     }
     for (auto& tensor : out.tensors) {
@@ -18830,7 +24139,7 @@ private:
 
     [[nodiscard]] static result<std::size_t> held_bytes(const gguf::tensor_info& info, std::uint64_t rows) {
         std::size_t bytes = static_cast<std::size_t>(rows * info.row_bytes());
-        if (quant::has_panels(info.type)) {
+        if (becomes_panels(info.type, panel_choice::same_size)) {
             auto dims = shape::make({info.dims[0], rows});
             if (!dims) return std::move(dims).error();
             auto panels = tensor_ref::panels_bytes(info.type, *dims);
@@ -18897,7 +24206,7 @@ private:
             held.id = piece.tensor;
             // Vectors are read as the one row that they are.
             held.dims = shape::make({info.dims[0], piece.rows}).value();
-            held.how = quant::has_panels(info.type) ? layout::panels : layout::file;
+            held.how = becomes_panels(info.type, panel_choice::same_size) ? layout::panels : layout::file;
             held.offset = out_.pinned_bytes;
             held.bytes = held.how == layout::panels ? tensor_ref::panels_bytes(info.type, held.dims).value() : piece.source.bytes;
             held.first_row = piece.first_row;
@@ -19772,8 +25081,9 @@ public:
     /// the system doesn't allow becomes a sentence in `notes`.
     /// Errors: io, not_found, truncated (a file has become shorter), out_of_memory (more than is free), canceled.
     [[nodiscard]] static result<std::unique_ptr<store>> open(const gguf::file& file, const std::vector<group>& groups, bool lock,
-                                                             std::vector<std::string>& notes, const load_options& options = {}) {
-        auto plan = resident_plan::make(file, groups);
+                                                             std::vector<std::string>& notes, const load_options& options = {},
+                                                             panel_choice choice = panel_choice::all) {
+        auto plan = resident_plan::make(file, groups, choice);
         if (!plan) return std::move(plan).error();
         if (auto ok = check_memory(plan->bytes, lock); !ok) return std::move(ok).error();
         std::unique_ptr<resident_store> out(new resident_store);
@@ -20395,13 +25705,14 @@ struct store_options {
     bool lock = false;              ///< keep its memory in place (mlock)
     stream_options streaming = {};  ///< holding::streamed: memory, sizes of reads
     load_options loading = {};
+    panel_choice panels = panel_choice::all;  ///< holding::resident: which matrices become panels
 };
 
 /// Opens the store for `groups`. Errors: those of the stores' `open`.
 [[nodiscard]] inline result<std::unique_ptr<store>> open_store(const gguf::file& file, const std::vector<group>& groups,
                                                                const store_options& options, std::vector<std::string>& notes) {
     switch (options.how) {
-        case holding::resident: return resident_store::open(file, groups, options.lock, notes, options.loading);
+        case holding::resident: return resident_store::open(file, groups, options.lock, notes, options.loading, options.panels);
         case holding::streamed: {
             auto streaming = options.streaming;
             streaming.lock = options.lock;
@@ -20819,6 +26130,114 @@ inline constexpr std::array architectures = {
 
 }  // namespace colibri
 
+// ---- colibri/model/product_extras.hpp
+
+// What measurements want of matrix products: to see their input, and to do without quantised activations.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <utility>
+
+
+namespace colibri {
+
+/// Activations that weights are about to be multiplied with, as F32.
+struct product_input {
+    std::span<const weights::tensor_id> tensors;  ///< that share them
+    std::uint32_t matrix = 0;                     ///< of a stack of experts; 0 where there is none
+    const simd::activations* x = nullptr;
+    std::span<const std::uint32_t> columns = {};  ///< which of x's columns; without data: all
+};
+
+/// Told of each product's input, in the thread that evaluates.
+using product_watch = std::function<void(const product_input&)>;
+
+/// Products with F32 activations in all formats: weights are decoded, some rows at a time, and multiplied as F32. Follows the order
+/// of float products (docs/numerics.md), so results have the same bits for any number of threads and columns.
+class exact_products {
+public:
+    /// Nothing fits until `make`'s result is assigned.
+    exact_products() = default;
+
+    /// Room for rows of up to max_k weights; allocates here and never again. Errors: overflow, out_of_memory.
+    [[nodiscard]] static result<exact_products> make(std::size_t max_k) {
+        // At most 4 MiB, so that decoded rows are still in a cache when they are used; fewer than 32 rows would leave threads idle.
+        constexpr std::size_t room = std::size_t{4} << 20;
+        exact_products out;
+        out.rows_ = std::clamp<std::size_t>(room / (std::max<std::size_t>(max_k, 1) * sizeof(float)) / 16 * 16, 32, 512);
+        const auto floats = checked_mul<std::size_t>(max_k, out.rows_ * sizeof(float));
+        if (!floats) return error{errc::overflow, concat("rows of ", max_k, " weights are more than memory can hold")};
+        auto memory = aligned_buffer::allocate(*floats);
+        if (!memory) return std::move(memory).error();
+        out.memory_ = *std::move(memory);
+        return out;
+    }
+
+    /// As simd::products. Precondition: rows have at most max_k weights.
+    void operator()(std::span<const simd::product_job> jobs, simd::activations& x, std::span<const std::uint32_t> columns,
+                    thread_pool& pool) noexcept {
+        for (const auto& job : jobs) {
+            if (!simd::detail::wants_codes(job.w.type())) {
+                run(job, x, columns, pool);
+                continue;
+            }
+            for (std::size_t row = 0; row < job.w.rows(); row += rows_) decoded(job, row, x, columns, pool);
+        }
+    }
+
+    [[nodiscard]] std::size_t bytes() const noexcept { return memory_.size(); }
+
+private:
+    static void run(const simd::product_job& job, simd::activations& x, std::span<const std::uint32_t> columns,
+                    thread_pool& pool) noexcept {
+        if (columns.data() == nullptr) simd::products({&job, 1}, x, pool);
+        else simd::products({&job, 1}, x, columns, pool);
+    }
+
+    void decoded(const simd::product_job& job, std::size_t first, simd::activations& x, std::span<const std::uint32_t> columns,
+                 thread_pool& pool) noexcept {
+        const std::size_t count = std::min(rows_, job.w.rows() - first);
+        const std::size_t k = job.w.columns();
+        float* floats = memory_.as<float>().data();
+        pool.for_chunks(count, 4, [&](std::size_t begin, std::size_t end, unsigned) {
+            for (std::size_t r = begin; r < end; ++r) {
+                // The type and the row's length were checked when the model was opened.
+                (void)weights::store::decode_row_of(job.w, static_cast<std::uint32_t>(first + r), {floats + r * k, k});
+            }
+        });
+        const auto dims = shape::make({k, count});
+        const auto bytes = std::as_bytes(std::span(floats, count * k));
+        const auto rows = dims ? tensor_ref::make(dtype::f32, *dims, bytes) : result<tensor_ref>(dims.error());
+        if (rows) run({*rows, job.out + first, job.out_stride}, x, columns, pool);
+    }
+
+    std::size_t rows_ = 0;
+    aligned_buffer memory_;
+};
+
+/// Both; null where they aren't wanted.
+struct product_extras {
+    exact_products* exact = nullptr;
+    const product_watch* watch = nullptr;
+
+    void tell(std::span<const weights::tensor_id> tensors, const simd::activations& x, std::uint32_t matrix = 0,
+              std::span<const std::uint32_t> columns = {}) const {
+        if (watch != nullptr) (*watch)({tensors, matrix, &x, columns});
+    }
+
+    /// simd::products, the exact way where that is wanted. `columns` without data: all.
+    void products(std::span<const simd::product_job> jobs, simd::activations& x, std::span<const std::uint32_t> columns,
+                  thread_pool& pool) const noexcept {
+        if (exact != nullptr) (*exact)(jobs, x, columns, pool);
+        else if (columns.data() == nullptr) simd::products(jobs, x, pool);
+        else simd::products(jobs, x, columns, pool);
+    }
+};
+
+}  // namespace colibri
+
 // ---- colibri/model/matrix_products.hpp
 
 // Products of a lease's matrices, piece by piece as they come into place.
@@ -20844,7 +26263,7 @@ struct matrix_use {
 /// multiplied before. Rows don't depend on each other, so pieces don't change a bit. `cancel` is looked at before each
 /// product; large ones are cut into parts. Errors: those of the weights' store, canceled.
 [[nodiscard]] inline result<void> multiply(weights::lease& lease, std::span<const matrix_use> uses, simd::activations& x,
-                                           thread_pool& pool, const cancel_flag* cancel) {
+                                           thread_pool& pool, const cancel_flag* cancel, const product_extras& extras = {}) {
     // Multiply-adds of one product: 7 ms of one core that does 650 Gop/s, as this was measured with Q4_K and AVX-512 VNNI.
     constexpr std::size_t most_work = std::size_t{2} << 30;
     constexpr std::size_t most = 16;
@@ -20862,7 +26281,7 @@ struct matrix_use {
         for (std::size_t i = 0; i < *n; ++i) work += jobs[i].w.rows() * jobs[i].w.columns() * x.columns();
         if (work <= most_work) {
             if (cancel != nullptr && cancel->requested()) return canceled_step();
-            simd::products(std::span<const simd::product_job>(jobs).first(*n), x, pool);
+            extras.products(std::span<const simd::product_job>(jobs).first(*n), x, {}, pool);
             continue;
         }
         for (std::size_t i = 0; i < *n; ++i) {
@@ -20872,7 +26291,7 @@ struct matrix_use {
                 if (cancel != nullptr && cancel->requested()) return canceled_step();
                 const simd::product_job part{whole.w.row_range(row, std::min(step, whole.w.rows() - row)), whole.out + row,
                                              whole.out_stride};
-                simd::products({&part, 1}, x, pool);
+                extras.products({&part, 1}, x, {}, pool);
             }
         }
     }
@@ -20880,8 +26299,8 @@ struct matrix_use {
 
 /// The same for one matrix.
 [[nodiscard]] inline result<void> multiply(weights::lease& lease, const matrix_use& use, simd::activations& x, thread_pool& pool,
-                                           const cancel_flag* cancel) {
-    return multiply(lease, std::span<const matrix_use>(&use, 1), x, pool, cancel);
+                                           const cancel_flag* cancel, const product_extras& extras = {}) {
+    return multiply(lease, std::span<const matrix_use>(&use, 1), x, pool, cancel, extras);
 }
 
 }  // namespace colibri
@@ -21152,6 +26571,7 @@ struct memory_plan {
     std::uint32_t ubatch = 0;     ///< tokens in one sweep
 
     std::uint64_t resident_bytes = 0;     ///< that resident weights take
+    weights::panel_choice panels = weights::panel_choice::all;  ///< with holding::resident
     weights::stream_plan streaming = {};  ///< with holding::streamed
 
     std::vector<std::string> notes = {};  ///< choices that the user may not expect
@@ -21198,6 +26618,12 @@ public:
         const std::uint32_t wanted = given_context != 0 ? given_context : std::min(h_.trained_context, default_context_limit);
         const std::uint32_t ubatch = std::min(std::max(use_.ubatch != 0 ? use_.ubatch : default_ubatch, use_.sequences), use_.batch);
         set_sizes(wanted, ubatch);
+        if (out_.resident_bytes > out_.weights) {  // larger panels are a luxury
+            auto smaller = weights::resident_plan::make(file_, groups_, weights::panel_choice::same_size);
+            if (!smaller) return std::move(smaller).error();
+            if (smaller->bytes < out_.resident_bytes) out_.panels = weights::panel_choice::same_size;
+            out_.resident_bytes = smaller->bytes;
+        }
         const bool fits = out_.resident_bytes <= out_.weights;
         out_.how = request_.how;
         if (out_.how == weights::holding::resident && request_.memory != 0 && !fits) return too_large_resident();
@@ -21680,7 +27106,7 @@ private:
 
 inline result<void> model::state::open_weights(const model_options& options) {
     on_experts = options.on_experts;
-    weights::store_options how{memory.how, options.lock, {}, options.loading};
+    weights::store_options how{memory.how, options.lock, {}, options.loading, memory.panels};
     how.streaming.memory = memory.weights;
     how.streaming.sizes = options.streaming;
     how.streaming.reading = options.reading;
@@ -21834,7 +27260,7 @@ inline void add_experts(layer_scratch& s, std::size_t tokens, std::uint32_t used
 /// logits. Each expert's tokens are gathered into one product. A token's sum ascends; experts run in the order in which their weights
 /// are in place where there is memory to keep the results apart, else ascending. Mixtral: arXiv:2401.04088.
 [[nodiscard]] inline result<void> mix_experts(const model& m, std::uint32_t layer, layer_scratch& s, thread_pool& pool,
-                                              std::size_t tokens, const cancel_flag* cancel) {
+                                              std::size_t tokens, const cancel_flag* cancel, const product_extras& extras = {}) {
     const auto& h = m.params();
     s.needed.clear();
     for (std::size_t t = 0; t < tokens; ++t) {
@@ -21846,7 +27272,9 @@ inline void add_experts(layer_scratch& s, std::size_t tokens, std::uint32_t used
         }
     }
     if (m.on_experts()) m.on_experts()(layer, s.needed);
-    auto lease = m.weights().acquire(m.tensors().layers[layer].experts, s.needed);
+    const auto group = m.tensors().layers[layer].experts;
+    const auto tensors = std::span(m.tensors().groups[group].tensors);
+    auto lease = m.weights().acquire(group, s.needed);
     if (!lease) return std::move(lease).error();
     const bool apart = tokens * h.experts_used <= s.tokens();
     // `input` refers to the normed rows until the last expert is done, so the sums need a place of their own.
@@ -21871,12 +27299,15 @@ inline void add_experts(layer_scratch& s, std::size_t tokens, std::uint32_t used
             {lease->expert(feed_forward_slots::gate, e), s.gate(0), h.feed_forward},
             {lease->expert(feed_forward_slots::up, e), s.up(0), h.feed_forward},
         };
-        simd::products(jobs, s.input, s.columns, pool);  // packs the columns once
+        extras.tell(tensors.first(feed_forward_slots::down), s.input, e, s.columns);
+        extras.products(jobs, s.input, s.columns, pool);  // packs the columns once
         pool.for_chunks(n, 1, [&](std::size_t begin, std::size_t end, unsigned) {
             for (std::size_t j = begin; j < end; ++j) apply_gate(m.config().gate, s.gate(j), s.up(j), h.feed_forward);
         });
         s.inner.assign(s.gate(0), n, h.feed_forward, h.feed_forward);
-        simd::product(lease->expert(feed_forward_slots::down, e), s.inner, s.expert_out(0), h.hidden, pool);
+        const simd::product_job down{lease->expert(feed_forward_slots::down, e), s.expert_out(0), h.hidden};
+        extras.tell(tensors.subspan(feed_forward_slots::down), s.inner, e);
+        extras.products({&down, 1}, s.inner, {}, pool);
         pool.for_chunks(n, 1, [&](std::size_t begin, std::size_t end, unsigned) {
             for (std::size_t j = begin; j < end; ++j) {
                 if (apart) std::copy_n(s.expert_out(j), h.hidden, s.kept(s.places[j]));
@@ -21906,13 +27337,15 @@ namespace colibri {
 class layer_runner {
 public:
     layer_runner(const model& m, kv_store& kv, layer_scratch& scratch, thread_pool& pool, std::size_t tokens,
-                 const cancel_flag* cancel) noexcept
-        : model_(m), h_(m.params()), kv_(kv), s_(scratch), pool_(pool), tokens_(tokens), cancel_(cancel) {}
+                 const cancel_flag* cancel, const product_extras& extras = {}) noexcept
+        : model_(m), h_(m.params()), kv_(kv), s_(scratch), pool_(pool), tokens_(tokens), cancel_(cancel), extras_(extras) {}
 
     /// Adds attention(norm(x)) to the residual stream and stores the tokens' keys and values.
     [[nodiscard]] result<void> attention(std::uint32_t layer) {
         const auto& v = model_.tensors().vectors[layer];
-        auto lease = model_.weights().acquire(model_.tensors().layers[layer].attention);
+        const auto group = model_.tensors().layers[layer].attention;
+        const auto tensors = std::span(model_.tensors().groups[group].tensors);
+        auto lease = model_.weights().acquire(group);
         if (!lease) return std::move(lease).error();
         normalise(v.attention_norm);
         s_.input.assign(s_.normed(0), tokens_, h_.hidden, h_.hidden);
@@ -21921,7 +27354,8 @@ public:
             {attention_slots::k, s_.keys(0), s_.key_width()},
             {attention_slots::v, s_.values(0), s_.value_width()},
         };
-        if (auto ok = multiply(*lease, inputs, s_.input, pool_, cancel_); !ok) return ok;
+        extras_.tell(tensors.first(attention_slots::output), s_.input);
+        if (auto ok = multiply(*lease, inputs, s_.input, pool_, cancel_, extras_); !ok) return ok;
         // Tokens side by side write to the same panels of keys: a thread takes several of a long prompt.
         const std::size_t chunk = std::clamp<std::size_t>(tokens_ / (std::size_t{4} * pool_.used()), 1, simd::key_lanes);
         pool_.for_chunks(tokens_, chunk, [&](std::size_t begin, std::size_t end, unsigned) {
@@ -21938,7 +27372,9 @@ public:
         job.out_stride = s_.attended_width();
         if (!s_.attention.run(job, kv_, pool_, cancel_)) return canceled_step();
         s_.input.assign(s_.attended(0), tokens_, s_.attended_width(), s_.attended_width());
-        if (auto ok = multiply(*lease, {attention_slots::output, s_.normed(0), h_.hidden}, s_.input, pool_, cancel_); !ok) return ok;
+        extras_.tell(tensors.subspan(attention_slots::output), s_.input);
+        const matrix_use output{attention_slots::output, s_.normed(0), h_.hidden};
+        if (auto ok = multiply(*lease, output, s_.input, pool_, cancel_, extras_); !ok) return ok;
         add_to_residual(v.output_bias, v.post_attention_norm);
         return {};
     }
@@ -21947,20 +27383,23 @@ public:
     [[nodiscard]] result<void> feed_forward(std::uint32_t layer) {
         const auto& v = model_.tensors().vectors[layer];
         const auto& groups = model_.tensors().layers[layer];
+        const auto tensors = std::span(model_.tensors().groups[groups.feed_forward].tensors);
         auto lease = model_.weights().acquire(groups.feed_forward);
         if (!lease) return std::move(lease).error();
         normalise(v.feed_forward_norm);
         s_.input.assign(s_.normed(0), tokens_, h_.hidden, h_.hidden);
         if (h_.experts > 0) {
-            if (auto ok = multiply(*lease, {0, s_.router(0), h_.experts}, s_.input, pool_, cancel_); !ok) return ok;
+            extras_.tell(tensors, s_.input);
+            if (auto ok = multiply(*lease, {0, s_.router(0), h_.experts}, s_.input, pool_, cancel_, extras_); !ok) return ok;
             *lease = {};
-            if (auto ok = mix_experts(model_, layer, s_, pool_, tokens_, cancel_); !ok) return ok;
+            if (auto ok = mix_experts(model_, layer, s_, pool_, tokens_, cancel_, extras_); !ok) return ok;
         } else {
             const matrix_use inputs[] = {
                 {feed_forward_slots::gate, s_.gate(0), h_.feed_forward},
                 {feed_forward_slots::up, s_.up(0), h_.feed_forward},
             };
-            if (auto ok = multiply(*lease, inputs, s_.input, pool_, cancel_); !ok) return ok;
+            extras_.tell(tensors.first(feed_forward_slots::down), s_.input);
+            if (auto ok = multiply(*lease, inputs, s_.input, pool_, cancel_, extras_); !ok) return ok;
             pool_.for_chunks(tokens_, 1, [&](std::size_t begin, std::size_t end, unsigned) {
                 for (std::size_t t = begin; t < end; ++t) {
                     add_bias(s_.gate(t), v.gate_bias);
@@ -21969,7 +27408,9 @@ public:
                 }
             });
             s_.input.assign(s_.gate(0), tokens_, h_.feed_forward, h_.feed_forward);
-            if (auto ok = multiply(*lease, {feed_forward_slots::down, s_.normed(0), h_.hidden}, s_.input, pool_, cancel_); !ok) return ok;
+            extras_.tell(tensors.subspan(feed_forward_slots::down), s_.input);
+            const matrix_use down{feed_forward_slots::down, s_.normed(0), h_.hidden};
+            if (auto ok = multiply(*lease, down, s_.input, pool_, cancel_, extras_); !ok) return ok;
         }
         add_to_residual(v.down_bias, v.post_feed_forward_norm);
         return {};
@@ -22029,6 +27470,7 @@ private:
     thread_pool& pool_;
     std::size_t tokens_;
     const cancel_flag* cancel_;
+    product_extras extras_;
 };
 
 }  // namespace colibri
@@ -22056,6 +27498,8 @@ struct evaluator_options {
     unsigned processors = 0;           ///< most threads that run at once; 0: as the system says
     kv_type cache_k = kv_type::f16;
     kv_type cache_v = kv_type::f16;
+    bool exact = false;                ///< products take F32 activations whatever the weights are; slower
+    product_watch on_product = {};     ///< called before products with what they are taken of; costs nothing when empty
 };
 
 /// One token of a step.
@@ -22091,7 +27535,7 @@ public:
     [[nodiscard]] const evaluator_options& options() const noexcept { return options_; }
 
     /// Bytes of scratch memory, the cache and the weights aside.
-    [[nodiscard]] std::uint64_t scratch_bytes() const noexcept { return scratch_.bytes() + logits_.size(); }
+    [[nodiscard]] std::uint64_t scratch_bytes() const noexcept { return scratch_.bytes() + logits_.size() + exact_.bytes(); }
 
 private:
     explicit evaluator(model m) : model_(std::move(m)) {}
@@ -22099,6 +27543,9 @@ private:
     [[nodiscard]] inline result<void> check(std::span<const batch_token> tokens);
     [[nodiscard]] inline result<void> embed(std::span<const batch_token> tokens);
     [[nodiscard]] inline result<void> head(std::span<const batch_token> tokens, const cancel_flag* cancel);
+    [[nodiscard]] product_extras extras() noexcept {
+        return {options_.exact ? &exact_ : nullptr, options_.on_product ? &options_.on_product : nullptr};
+    }
 
     model model_;
     evaluator_options options_;
@@ -22106,6 +27553,7 @@ private:
     std::unique_ptr<thread_pool> pool_;
     layer_scratch scratch_;
     aligned_buffer logits_;
+    exact_products exact_;
     std::vector<std::uint32_t> next_;   ///< per sequence: next position while a batch is checked
     std::vector<std::uint32_t> rows_;   ///< embedding rows of a batch, ascending
 };
@@ -22137,6 +27585,11 @@ inline result<evaluator> evaluator::make(model m, const evaluator_options& optio
     auto logits = aligned_buffer::allocate(std::size_t{out.options_.outputs} * h.vocabulary * sizeof(float));
     if (!logits) return std::move(logits).error();
     out.logits_ = *std::move(logits);
+    if (options.exact) {
+        auto exact = exact_products::make(std::max({std::size_t{h.hidden}, std::size_t{h.heads} * h.head_v, std::size_t{h.feed_forward}}));
+        if (!exact) return std::move(exact).error();
+        out.exact_ = *std::move(exact);
+    }
     out.next_.resize(options.sequences);
     out.rows_.reserve(out.options_.ubatch);
     return out;
@@ -22200,10 +27653,13 @@ inline result<void> evaluator::head(std::span<const batch_token> tokens, const c
         ++outputs;
     }
     if (outputs == 0) return {};
-    auto lease = model_.weights().acquire(model_.tensors().head);
+    const auto group = model_.tensors().head;
+    auto lease = model_.weights().acquire(group);
     if (!lease) return std::move(lease).error();
     scratch_.input.assign(scratch_.normed(0), outputs, h.hidden, h.hidden);
-    if (auto ok = multiply(*lease, {0, logits_.as<float>().data(), h.vocabulary}, scratch_.input, *pool_, cancel); !ok) return ok;
+    extras().tell(model_.tensors().groups[group].tensors, scratch_.input);
+    const matrix_use use{0, logits_.as<float>().data(), h.vocabulary};
+    if (auto ok = multiply(*lease, use, scratch_.input, *pool_, cancel, extras()); !ok) return ok;
     if (h.logit_softcap > 0.0f) {
         for (std::size_t i = 0; i < outputs; ++i) simd::softcap(logits(i).data(), h.logit_softcap, h.vocabulary);
     }
@@ -22221,7 +27677,7 @@ inline result<void> evaluator::step(std::span<const batch_token> tokens, const c
     scratch_.plan_attention(tokens.size());
     scratch_.fill_rope(model_.rope(), model_.local_rope(), tokens.size());
     pool_->use(tokens.size() == 1 ? options_.threads : options_.threads_batch);
-    layer_runner run{model_, *kv_, scratch_, *pool_, tokens.size(), cancel};
+    layer_runner run{model_, *kv_, scratch_, *pool_, tokens.size(), cancel, extras()};
     for (std::uint32_t layer = 0; layer < model_.params().layers; ++layer) {
         if (cancel != nullptr && cancel->requested()) return canceled_step();
         if (auto ok = run.attention(layer); !ok) return ok;
@@ -34349,6 +39805,4301 @@ private:
 inline result<value> parse_json(std::string_view text, origin from) { return detail::json_reader(text, from).read(); }
 
 }  // namespace colibri::jinja
+
+// ---- colibri/convert/code_set.hpp
+
+// Sets of code points in one canonical form, so that two descriptions of a set can be compared.
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+
+namespace colibri::convert {
+
+/// Any set of code points, as sorted ranges that neither overlap nor touch. Equal sets are equal objects.
+class code_set {
+public:
+    static constexpr char32_t last_code = 0x10FFFF;
+
+    code_set() = default;
+    code_set(char32_t first, char32_t last) : ranges_{{first, last}} {}
+
+    /// Code points with any of these properties.
+    [[nodiscard]] static code_set with(text::class_mask mask) {
+        code_set out;
+        for (const auto& [range, known] : runs()) {
+            if ((known & mask) != 0) out.append(range);
+        }
+        return out;
+    }
+    /// What a rule's set contains.
+    [[nodiscard]] static code_set of(const text::char_set& set) {
+        code_set out;
+        if (set.with != 0) {
+            out = with(set.with);
+            if (set.without != 0) out = out - with(set.without);
+        }
+        for (const auto& range : set.less) out = out - code_set(range.first, range.last);
+        for (const auto& range : set.more) out = out | code_set(range.first, range.last);
+        return out;
+    }
+
+    [[nodiscard]] bool empty() const noexcept { return ranges_.empty(); }
+
+    [[nodiscard]] friend code_set operator|(const code_set& a, const code_set& b) {
+        auto all = a.ranges_;
+        all.insert(all.end(), b.ranges_.begin(), b.ranges_.end());
+        std::ranges::sort(all, {}, &text::code_range::first);
+        code_set out;
+        for (const auto& range : all) out.append(range);
+        return out;
+    }
+    [[nodiscard]] code_set operator~() const {
+        code_set out;
+        char32_t next = 0;
+        for (const auto& range : ranges_) {
+            if (range.first > next) out.ranges_.push_back({next, range.first - 1});
+            next = range.last + 1;
+        }
+        if (next <= last_code) out.ranges_.push_back({next, last_code});
+        return out;
+    }
+    [[nodiscard]] friend code_set operator&(const code_set& a, const code_set& b) { return ~(~a | ~b); }
+    [[nodiscard]] friend code_set operator-(const code_set& a, const code_set& b) { return a & ~b; }
+    [[nodiscard]] friend bool operator==(const code_set& a, const code_set& b) noexcept {
+        return std::equal(a.ranges_.begin(), a.ranges_.end(), b.ranges_.begin(), b.ranges_.end(),
+                          [](const auto& x, const auto& y) { return x.first == y.first && x.last == y.last; });
+    }
+
+private:
+    /// Adds a range that doesn't begin before the last one does.
+    void append(text::code_range range) {
+        if (!ranges_.empty() && range.first <= ranges_.back().last + 1) {
+            ranges_.back().last = std::max(ranges_.back().last, range.last);
+        } else {
+            ranges_.push_back(range);
+        }
+    }
+    /// Runs of code points with the same properties; found once (1.1 million look-ups).
+    [[nodiscard]] static const std::vector<std::pair<text::code_range, text::class_mask>>& runs() {
+        static const auto all = [] {
+            std::vector<std::pair<text::code_range, text::class_mask>> out;
+            for (char32_t code = 0; code <= last_code; ++code) {
+                const auto known = text::properties(code);
+                if (!out.empty() && out.back().second == known) out.back().first.last = code;
+                else out.push_back({{code, code}, known});
+            }
+            return out;
+        }();
+        return all;
+    }
+
+    std::vector<text::code_range> ranges_;
+};
+
+}  // namespace colibri::convert
+
+// ---- colibri/convert/rule_pattern.hpp
+
+// The regular expressions of published tokenizers, read into the shapes that our splitter knows.
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+
+namespace colibri::convert {
+
+/// One alternative of a rule with sets of its own: what text::alternative says, in a form that can be compared.
+struct rule_shape {
+    text::form kind = text::form::run;
+    std::optional<code_set> prefix = {};
+    bool needs_prefix = false;
+    code_set body = {};
+    std::size_t least = 1, most = 1;
+    std::optional<code_set> tail = {};
+    std::size_t most_tail = 0;
+    bool any_case = true;
+    bool contraction = false;
+    std::size_t (*match)(text::scanner&, std::size_t) = nullptr;
+};
+
+/// One rule: alternatives, or a function that cuts.
+struct rule_shapes {
+    std::vector<rule_shape> alternatives;
+    void (*cut)(std::string_view, std::vector<std::size_t>&) = nullptr;
+};
+
+/// Reads a regular expression. Only what published tokenizers use is understood: classes, properties, repetitions, the usual
+/// contractions and look-aheads. Errors: unsupported, which quotes the part that isn't known.
+[[nodiscard]] inline result<rule_shapes> read_pattern(std::string_view pattern);
+
+/// Whether both cut alike: the same shapes over the same sets.
+[[nodiscard]] inline bool same_shape(const rule_shape& read, const text::alternative& known);
+
+namespace detail {
+
+inline constexpr std::size_t endless = std::numeric_limits<std::size_t>::max();
+
+/// A set and how often it repeats.
+struct pattern_item {
+    code_set set;
+    std::size_t least = 1, most = 1;
+    bool possessive = false;
+};
+
+/// One alternative as far as it is plain: items, then perhaps a look-ahead for no word, perhaps a contraction.
+struct pattern_sequence {
+    std::vector<pattern_item> items;
+    bool before_space = false;  ///< (?!\S) at the end
+    bool contraction = false;   ///< (?i:'s|...)? at the end
+};
+
+inline constexpr std::string_view contraction_group = "(?i:'s|'t|'re|'ve|'m|'ll|'d)";
+inline constexpr std::string_view contraction_texts[] = {"'s", "'t", "'re", "'ve", "'m", "'ll", "'d"};
+
+/// Parses one alternative. Everything unknown ends in nothing.
+class pattern_parser {
+public:
+    explicit pattern_parser(std::string_view text) : text_(text) {}
+
+    [[nodiscard]] std::optional<pattern_sequence> run() {
+        pattern_sequence out;
+        while (!text_.empty()) {
+            if (text_ == "(?!\\S)" && !out.items.empty()) {
+                out.before_space = true;
+                return out;
+            }
+            if (text_.starts_with(contraction_group) && text_.substr(contraction_group.size()) == "?" && !out.items.empty()) {
+                out.contraction = true;
+                return out;
+            }
+            auto set = atom();
+            if (!set) return std::nullopt;
+            pattern_item item{std::move(*set)};
+            if (!repetition(item)) return std::nullopt;
+            // "[0-9][0-9]" is "[0-9]{2}".
+            if (!out.items.empty() && item.set == out.items.back().set && item.least == item.most &&
+                out.items.back().least == out.items.back().most && item.most < 1000) {
+                out.items.back().least += item.least;
+                out.items.back().most += item.most;
+            } else {
+                out.items.push_back(std::move(item));
+            }
+        }
+        return out.items.empty() ? std::nullopt : std::optional(std::move(out));
+    }
+
+private:
+    static code_set with(text::class_mask mask) { return code_set::with(mask); }
+    bool eat(std::string_view expected) {
+        if (!text_.starts_with(expected)) return false;
+        text_.remove_prefix(expected.size());
+        return true;
+    }
+    [[nodiscard]] char32_t character() {
+        const auto read = text::decode_utf8(text_, 0);
+        text_.remove_prefix(read.size);
+        return read.value;
+    }
+
+    [[nodiscard]] std::optional<code_set> atom() {
+        constexpr std::string_view special = "()[]{}|?*+^$.";
+        if (text_[0] == '[') {
+            eat("[");
+            return in_brackets(0);
+        }
+        if (text_[0] == '\\') return escape();
+        if (special.find(text_[0]) != std::string_view::npos) return std::nullopt;
+        const char32_t c = character();
+        return code_set(c, c);
+    }
+
+    /// Behind a backslash in a pattern or class: a set.
+    [[nodiscard]] std::optional<code_set> escape() {
+        eat("\\");
+        if (text_.empty()) return std::nullopt;
+        if (text_[0] == 'p' || text_[0] == 'P') return property();
+        if (eat("s")) return with(text::classes::white_space);
+        if (eat("S")) return ~with(text::classes::white_space);
+        if (eat("d")) return with(text::classes::nd);
+        if (eat("D")) return ~with(text::classes::nd);
+        const auto c = escaped_character();
+        return c ? std::optional(code_set(*c, *c)) : std::nullopt;
+    }
+    /// Behind a backslash: one character.
+    [[nodiscard]] std::optional<char32_t> escaped_character() {
+        if (text_.empty()) return std::nullopt;
+        if (eat("r")) return U'\r';
+        if (eat("n")) return U'\n';
+        if (eat("t")) return U'\t';
+        if (eat("f")) return U'\f';
+        if (eat("v")) return U'\v';
+        if (text_[0] == 'u' || text_[0] == 'x') return hexadecimal();
+        const char c = text_[0];
+        if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9')) return std::nullopt;
+        return character();
+    }
+    /// u0041, u{41}, x41, x{41}.
+    [[nodiscard]] std::optional<char32_t> hexadecimal() {
+        const std::size_t usual = text_[0] == 'u' ? 4 : 2;
+        text_.remove_prefix(1);
+        const bool braces = eat("{");
+        const std::size_t digits = braces ? text_.find('}') : usual;
+        if (digits == std::string_view::npos || digits == 0 || digits > 6 || digits > text_.size()) return std::nullopt;
+        char32_t out = 0;
+        for (const char c : text_.substr(0, digits)) {
+            const int digit = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+            if (digit < 0) return std::nullopt;
+            out = out * 16 + static_cast<char32_t>(digit);
+        }
+        text_.remove_prefix(digits + (braces ? 1 : 0));
+        return out <= code_set::last_code ? std::optional(out) : std::nullopt;
+    }
+
+    /// \p{Lu}, \p{^Lu}, \P{Lu}, \pL.
+    [[nodiscard]] std::optional<code_set> property() {
+        using namespace text::classes;
+        bool outside = text_[0] == 'P';
+        text_.remove_prefix(1);
+        if (text_.empty()) return std::nullopt;
+        std::string_view name = text_.substr(0, 1);
+        if (eat("{")) {
+            const auto end = text_.find('}');
+            if (end == std::string_view::npos) return std::nullopt;
+            name = text_.substr(0, end);
+            text_.remove_prefix(end + 1);
+        } else {
+            text_.remove_prefix(1);
+        }
+        if (name.starts_with('^')) {
+            outside = !outside;
+            name.remove_prefix(1);
+        }
+        constexpr std::pair<std::string_view, text::class_mask> names[] = {
+            {"L", letter}, {"Letter", letter}, {"Lu", lu}, {"Ll", ll}, {"Lt", lt}, {"Lm", lm}, {"Lo", lo}, {"M", mark}, {"Mark", mark},
+            {"Mn", mn}, {"Mc", mc}, {"Me", me}, {"N", number}, {"Number", number}, {"Nd", nd}, {"Nl", nl}, {"No", no},
+            {"P", punctuation}, {"Punctuation", punctuation}, {"Pc", pc}, {"Pd", pd}, {"Ps", ps}, {"Pe", pe}, {"Pi", pi},
+            {"Pf", pf}, {"Po", po}, {"S", symbol}, {"Symbol", symbol}, {"Sm", sm}, {"Sc", sc}, {"Sk", sk}, {"So", so},
+            {"Z", separator}, {"Zs", zs}, {"Zl", zl}, {"Zp", zp}, {"C", other}, {"Cc", cc}, {"Cf", cf}, {"Han", han},
+            {"Script=Han", han}, {"sc=Han", han}, {"White_Space", white_space}};
+        for (const auto& [known, mask] : names) {
+            if (known == name) return outside ? ~with(mask) : with(mask);
+        }
+        return std::nullopt;
+    }
+
+    /// Behind "[": up to and with its "]". `depth` bounds nesting.
+    [[nodiscard]] std::optional<code_set> in_brackets(unsigned depth) {
+        if (depth > 8) return std::nullopt;
+        const bool outside = eat("^");
+        code_set all;
+        std::optional<code_set> both;  // left of "&&"
+        bool first = true;
+        while (true) {
+            if (text_.empty()) return std::nullopt;
+            if (text_[0] == ']' && !first) break;
+            first = false;
+            if (eat("&&")) {
+                both = both ? *both & all : all;
+                all = {};
+                continue;
+            }
+            if (text_[0] == '[') {
+                eat("[");
+                auto inner = in_brackets(depth + 1);
+                if (!inner) return std::nullopt;
+                all = all | *inner;
+                continue;
+            }
+            auto member = class_member();
+            if (!member) return std::nullopt;
+            all = all | *member;
+        }
+        eat("]");
+        if (both) all = *both & all;
+        return outside ? ~all : all;
+    }
+    /// A character, a range of them, or an escape that is a set.
+    [[nodiscard]] std::optional<code_set> class_member() {
+        std::optional<char32_t> from;
+        if (text_[0] == '\\') {
+            constexpr std::string_view sets = "pPsSdD";
+            if (text_.size() > 1 && sets.find(text_[1]) != std::string_view::npos) return escape();
+            eat("\\");
+            from = escaped_character();
+        } else {
+            from = character();
+        }
+        if (!from) return std::nullopt;
+        if (text_.size() < 2 || text_[0] != '-' || text_[1] == ']' || text_[1] == '[') return code_set(*from, *from);
+        eat("-");
+        std::optional<char32_t> to;
+        if (eat("\\")) to = escaped_character();
+        else to = character();
+        return to && *to >= *from ? std::optional(code_set(*from, *to)) : std::nullopt;
+    }
+
+    [[nodiscard]] bool repetition(pattern_item& item) {
+        if (eat("*")) item = {std::move(item.set), 0, endless};
+        else if (eat("+")) item = {std::move(item.set), 1, endless};
+        else if (eat("?")) item = {std::move(item.set), 0, 1};
+        else if (eat("{")) {
+            const auto end = text_.find('}');
+            if (end == std::string_view::npos) return false;
+            const std::string_view inside = text_.substr(0, end);
+            const auto comma = inside.find(',');
+            const auto least = parse_number<std::size_t>(inside.substr(0, comma));
+            const auto most = comma == std::string_view::npos ? least
+                              : comma + 1 == inside.size()    ? std::optional(endless)
+                                                              : parse_number<std::size_t>(inside.substr(comma + 1));
+            if (!least || !most || *most < *least || *most == 0) return false;
+            item.least = *least;
+            item.most = *most;
+            text_.remove_prefix(end + 1);
+        } else {
+            return true;
+        }
+        if (!text_.empty() && text_[0] == '?') return false;  // lazy
+        item.possessive = eat("+");
+        return true;
+    }
+
+    std::string_view text_;
+};
+
+/// Cuts a pattern at the '|' outside groups and classes.
+[[nodiscard]] inline std::vector<std::string_view> top_alternatives(std::string_view pattern) {
+    std::vector<std::string_view> out;
+    std::size_t begin = 0;
+    int groups = 0, classes = 0;
+    for (std::size_t i = 0; i < pattern.size(); ++i) {
+        const char c = pattern[i];
+        if (c == '\\') ++i;
+        else if (c == '[') ++classes;
+        else if (c == ']' && classes > 0) --classes;
+        else if (classes == 0 && c == '(') ++groups;
+        else if (classes == 0 && c == ')') --groups;
+        else if (classes == 0 && groups == 0 && c == '|') {
+            out.push_back(pattern.substr(begin, i - begin));
+            begin = i + 1;
+        }
+    }
+    out.push_back(pattern.substr(begin));
+    return out;
+}
+
+/// A run or word from its items; nothing if it is of no known shape.
+[[nodiscard]] inline std::optional<rule_shape> shape_of(const pattern_sequence& sequence) {
+    using namespace text::classes;
+    std::span<const pattern_item> items = sequence.items;
+    for (std::size_t i = 0; i + 1 < items.size(); ++i) {
+        // Backtracking never helps where neighbours have nothing in common, so possessive or not is the same.
+        if (items[i].possessive && !(items[i].set & items[i + 1].set).empty()) return std::nullopt;
+    }
+    rule_shape out;
+    if (items.size() > 1 && items[0].most == 1 && (items.size() > 2 || items[1].least > 0)) {
+        out.prefix = items[0].set;
+        out.needs_prefix = items[0].least == 1;
+        items = items.subspan(1);
+    }
+    if (items.size() == 2 && items[0].most == endless && items[1].most == endless && items[0].least + items[1].least == 1) {
+        const auto body = items[0].set | items[1].set;
+        const auto upper = code_set::with(lu | lt | lm | lo | mark), lower = code_set::with(ll | lm | lo | mark);
+        if (items[0].set == (upper & body) && items[1].set == (lower & body)) {
+            out.kind = items[1].least == 1 ? text::form::word_lower : text::form::word_upper;
+            out.body = body;
+            out.contraction = sequence.contraction;
+            return out;
+        }
+    }
+    if (sequence.contraction || items.empty() || items.size() > 2 || items[0].least == 0) return std::nullopt;
+    out.body = items[0].set;
+    out.least = items[0].least;
+    out.most = items[0].most;
+    if (items.size() == 2) {
+        if (items[1].least != 0) return std::nullopt;
+        out.tail = items[1].set;
+        out.most_tail = items[1].most;
+    }
+    return out;
+}
+
+/// Patterns that our rules match by a function of their own, and that function, by their published text.
+struct own_pattern {
+    std::string_view text;
+    rule_shape shape;
+};
+[[nodiscard]] inline std::vector<own_pattern> own_patterns() {
+    namespace rules = text::split_rules;
+    const auto own = [](auto* match) { return rule_shape{.kind = text::form::own, .match = match}; };
+    const code_set not_break_letter_number = code_set::of(rules::sets::not_break_letter_number);
+    return {{"\\s+$", own(rules::spaces_at_end)},
+            {"<sentinel:[0-9]+>", own(rules::sentinel_marker)},
+            {"(IMGIMG)((A|B|C|D|E|F|G|H|I){1,4})Z", own(rules::image_marker)},
+            {"([\\t\\n]|    |  )", own(rules::layout_character)},
+            {"[^\\r\\n\\p{L}\\p{N}]?(?:\\p{L}\\p{M}*(?: \\p{L}\\p{M}*)*)+",
+             {.kind = text::form::phrase, .prefix = not_break_letter_number}}};
+}
+inline constexpr std::string_view spaces_by_powers =
+    "\\s{512}(?!\\S)|\\s{256}(?!\\S)|\\s{128}(?!\\S)|\\s{64}(?!\\S)|\\s{32}(?!\\S)|\\s{16}(?!\\S)|\\s{8}(?!\\S)|\\s{4}(?!\\S)|"
+    "\\s{1,2}(?!\\S)|\\s{1}";
+
+/// Reads alternatives one by one.
+class rule_reader {
+public:
+    explicit rule_reader(std::string_view pattern) : parts_(top_alternatives(pattern)) {}
+
+    [[nodiscard]] result<rule_shapes> run() {
+        rule_shapes out;
+        while (at_ < parts_.size()) {
+            auto shape = next();
+            if (!shape) return error{errc::unsupported, concat("the part ", quoted(parts_[at_], 400), " is not known")};
+            out.alternatives.push_back(std::move(*shape));
+        }
+        return out;
+    }
+
+private:
+    [[nodiscard]] std::optional<rule_shape> next() {
+        const std::string_view part = parts_[at_];
+        if (part == contraction_group || part == "'(?i:[sdmt]|ll|ve|re)") {
+            ++at_;
+            return rule_shape{.kind = text::form::contraction};
+        }
+        if (small_contractions()) return rule_shape{.kind = text::form::contraction, .any_case = false};
+        for (auto& own : own_patterns()) {
+            if (own.text != part) continue;
+            ++at_;
+            return std::move(own.shape);
+        }
+        if (powers()) return rule_shape{.kind = text::form::own, .match = text::split_rules::spaces_by_powers};
+        auto read = pattern_parser(part).run();
+        if (!read) return std::nullopt;
+        const auto white = code_set::with(text::classes::white_space), breaks = code_set::with(text::classes::newline);
+        const auto& items = read->items;
+        if (items.size() == 2 && items[0].set == white && items[0].least == 0 && items[0].most == endless && !items[0].possessive &&
+            items[1].set == breaks && items[1].least == 1 && (items[1].most == 1 || items[1].most == endless) &&
+            !read->before_space && !read->contraction) {
+            ++at_;
+            return rule_shape{.kind = text::form::newlines};
+        }
+        if (read->before_space) return spaces(*read, white);
+        auto out = shape_of(*read);
+        if (out) ++at_;
+        return out;
+    }
+    /// The seven texts as alternatives of their own, in any order.
+    [[nodiscard]] bool small_contractions() {
+        unsigned seen = 0;
+        for (std::size_t i = at_; i < parts_.size(); ++i) {
+            bool one = false;
+            for (unsigned k = 0; k < std::size(contraction_texts); ++k) {
+                if (parts_[i] != contraction_texts[k]) continue;
+                one = true;
+                seen |= 1u << k;
+            }
+            if (!one) break;
+            if (seen == (1u << std::size(contraction_texts)) - 1) {
+                at_ = i + 1;
+                return true;
+            }
+        }
+        return false;
+    }
+    [[nodiscard]] bool powers() {
+        const auto parts = top_alternatives(spaces_by_powers);
+        if (parts_.size() - at_ < parts.size() || !std::equal(parts.begin(), parts.end(), parts_.begin() + static_cast<std::ptrdiff_t>(at_)))
+            return false;
+        at_ += parts.size();
+        return true;
+    }
+    /// \s+(?!\S) and what takes the single one: \s+ or \s behind it.
+    [[nodiscard]] std::optional<rule_shape> spaces(const pattern_sequence& read, const code_set& white) {
+        const auto whole = [&](const pattern_sequence& s) {
+            return s.items.size() == 1 && s.items[0].set == white && s.items[0].least == 1 && !s.items[0].possessive;
+        };
+        if (!whole(read) || read.items[0].most != endless || at_ + 1 >= parts_.size()) return std::nullopt;
+        const auto rest = pattern_parser(parts_[at_ + 1]).run();
+        if (!rest || !whole(*rest) || rest->before_space || (rest->items[0].most != 1 && rest->items[0].most != endless)) return std::nullopt;
+        at_ += 2;
+        return rule_shape{.kind = text::form::spaces};
+    }
+
+    std::vector<std::string_view> parts_;
+    std::size_t at_ = 0;
+};
+
+}  // namespace detail
+
+inline result<rule_shapes> read_pattern(std::string_view pattern) {
+    if (pattern == "\\d{1,3}(?=(?:\\d{3})*\\b)") return rule_shapes{{}, text::split_rules::tiny_aya[0].cut};
+    if (pattern == "(?=(\\d{3})+(?!\\d))") return rule_shapes{{}, text::split_rules::superbpe[1].cut};
+    return detail::rule_reader(pattern).run();
+}
+
+inline bool same_shape(const rule_shape& read, const text::alternative& known) {
+    if (read.kind != known.kind) return false;
+    const auto same_set = [](const std::optional<code_set>& a, const text::char_set* b) {
+        return a.has_value() == (b != nullptr) && (b == nullptr || *a == code_set::of(*b));
+    };
+    switch (read.kind) {
+        case text::form::contraction: return read.any_case == known.any_case;
+        case text::form::newlines:
+        case text::form::spaces: return true;
+        case text::form::own: return read.match == known.match;
+        case text::form::phrase: return same_set(read.prefix, known.prefix);
+        case text::form::word_lower:
+        case text::form::word_upper:
+            if (read.contraction != known.contraction || (read.contraction && read.any_case != known.any_case)) return false;
+            break;
+        case text::form::run:
+            if (read.least != known.least || read.most != known.most) return false;
+            if (!same_set(read.tail, known.tail) || (known.tail != nullptr && read.most_tail != known.most_tail)) return false;
+            break;
+    }
+    return same_set(read.prefix, known.prefix) && read.needs_prefix == known.needs_prefix && read.body == code_set::of(*known.body);
+}
+
+}  // namespace colibri::convert
+
+// ---- colibri/convert/sentencepiece.hpp
+
+// tokenizer.model: the pieces of a SentencePiece model, read from its protobuf bytes.
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <string_view>
+#include <vector>
+
+
+namespace colibri::convert {
+
+/// One piece; `type` has the numbers of GGUF's token types, which are SentencePiece's.
+struct sentence_piece {
+    std::string text;
+    float score = 0.0f;
+    text::token_type type = text::token_type::normal;
+};
+
+/// Most tokens that a vocabulary may have here; published ones have a sixteenth.
+inline constexpr std::size_t max_pieces = std::size_t{1} << 22;
+
+/// What a conversion needs of a SentencePiece model.
+struct sentencepiece_model {
+    enum class algorithm : std::uint8_t { unigram = 1, bpe = 2, word = 3, character = 4 };
+
+    std::vector<sentence_piece> pieces;
+    algorithm kind = algorithm::unigram;
+    bool adds_space_prefix = true;         ///< add_dummy_prefix
+    bool removes_extra_spaces = true;      ///< runs of spaces become one before anything else happens
+    bool has_normalization_table = false;  ///< text is changed by a table of its own (NFKC and the like)
+};
+
+/// Reads a model's bytes. Unknown fields are skipped. Memory: about the size of `bytes`. Errors: truncated, bad_value,
+/// bad_type, bad_count, limit, all with the byte offset.
+[[nodiscard]] inline result<sentencepiece_model> read_sentencepiece(std::string_view bytes);
+
+namespace detail {
+
+/// Fields of one protobuf message, one after the other. A problem ends the message and is remembered.
+class protobuf_reader {
+public:
+    protobuf_reader(std::string_view bytes, std::uint64_t base) : bytes_(bytes), base_(base) {}
+
+    /// Goes to the next field; false at the end or after a problem.
+    [[nodiscard]] bool next() {
+        if (failed() || at_ >= bytes_.size()) return false;
+        const std::uint64_t tag = varint();
+        field_ = tag >> 3;
+        wire_ = static_cast<unsigned>(tag & 7);
+        if (failed()) return false;
+        if (field_ == 0) return fail("a field has the number 0");
+        switch (wire_) {
+            case 0: number_ = varint(); break;
+            case 1: text_ = take(8); break;
+            case 2: text_ = take(varint()); break;
+            case 5: text_ = take(4); break;
+            default: return fail("a field has an unknown kind");
+        }
+        return !failed();
+    }
+    [[nodiscard]] std::uint64_t field() const noexcept { return field_; }
+    [[nodiscard]] bool is_number() const noexcept { return wire_ == 0; }
+    [[nodiscard]] bool is_text() const noexcept { return wire_ == 2; }
+    [[nodiscard]] bool is_float() const noexcept { return wire_ == 5; }
+    [[nodiscard]] std::uint64_t number() const noexcept { return number_; }
+    [[nodiscard]] std::string_view text() const noexcept { return text_; }
+    [[nodiscard]] float floating() const noexcept {
+        float out = 0.0f;
+        std::memcpy(&out, text_.data(), sizeof out);
+        return out;
+    }
+    /// Where the bytes of a text field begin.
+    [[nodiscard]] std::uint64_t text_offset() const noexcept { return base_ + at_ - text_.size(); }
+    [[nodiscard]] std::uint64_t offset() const noexcept { return base_ + at_; }
+    [[nodiscard]] bool failed() const noexcept { return !problem_.empty(); }
+    [[nodiscard]] error problem() const { return error{errc::truncated, problem_, base_ + at_}; }
+
+private:
+    bool fail(std::string_view message) {
+        problem_ = message;
+        return false;
+    }
+    std::uint64_t varint() {
+        std::uint64_t out = 0;
+        for (unsigned shift = 0; shift < 64; shift += 7) {
+            if (at_ >= bytes_.size()) break;
+            const auto byte = static_cast<std::uint8_t>(bytes_[at_++]);
+            out |= std::uint64_t{byte & 0x7fu} << shift;
+            if (byte < 0x80) return out;
+        }
+        fail("a number doesn't end");
+        return 0;
+    }
+    std::string_view take(std::uint64_t count) {
+        if (failed()) return {};
+        if (count > bytes_.size() - at_) {
+            fail(concat("a field of ", count, " bytes is cut off"));
+            return {};
+        }
+        const auto out = bytes_.substr(at_, static_cast<std::size_t>(count));
+        at_ += static_cast<std::size_t>(count);
+        return out;
+    }
+
+    std::string_view bytes_, text_;
+    std::uint64_t base_, field_ = 0, number_ = 0;
+    std::size_t at_ = 0;
+    unsigned wire_ = 0;
+    std::string problem_;
+};
+
+[[nodiscard]] inline result<sentence_piece> read_piece(std::string_view bytes, std::uint64_t base) {
+    sentence_piece out;
+    protobuf_reader in(bytes, base);
+    while (in.next()) {
+        if (in.field() == 1 && in.is_text()) out.text = in.text();
+        else if (in.field() == 2 && in.is_float()) out.score = in.floating();
+        else if (in.field() == 3 && in.is_number()) {
+            if (in.number() < 1 || in.number() > 6)
+                return error{errc::bad_type, concat("a piece has the unknown type ", in.number()), in.offset()};
+            out.type = static_cast<text::token_type>(in.number());
+        }
+    }
+    if (in.failed()) return in.problem();
+    if (std::isnan(out.score)) return error{errc::bad_value, concat("the score of the piece ", quoted(out.text, 40), " is not a number"), base};
+    return out;
+}
+
+/// Settings of a nested message: calls `take(reader)` for each field.
+template <class Take>
+[[nodiscard]] result<void> read_message(std::string_view bytes, std::uint64_t base, Take&& take) {
+    protobuf_reader in(bytes, base);
+    while (in.next()) take(in);
+    if (in.failed()) return in.problem();
+    return {};
+}
+
+}  // namespace detail
+
+inline result<sentencepiece_model> read_sentencepiece(std::string_view bytes) {
+    sentencepiece_model out;
+    std::uint64_t kind = 1;
+    detail::protobuf_reader in(bytes, 0);
+    while (in.next()) {
+        if (!in.is_text()) continue;
+        result<void> done;
+        if (in.field() == 1) {
+            auto piece = detail::read_piece(in.text(), in.text_offset());
+            if (!piece) return std::move(piece).error();
+            if (out.pieces.size() >= max_pieces)
+                return error{errc::limit, concat("there are more than ", max_pieces, " pieces"), in.offset()};
+            out.pieces.push_back(std::move(*piece));
+        } else if (in.field() == 2) {
+            done = detail::read_message(in.text(), in.text_offset(), [&](const detail::protobuf_reader& field) {
+                if (field.field() == 3 && field.is_number()) kind = field.number();
+            });
+        } else if (in.field() == 3) {
+            done = detail::read_message(in.text(), in.text_offset(), [&](const detail::protobuf_reader& field) {
+                if (field.field() == 2 && field.is_text()) out.has_normalization_table = !field.text().empty();
+                if (field.field() == 3 && field.is_number()) out.adds_space_prefix = field.number() != 0;
+                if (field.field() == 4 && field.is_number()) out.removes_extra_spaces = field.number() != 0;
+            });
+        }
+        if (!done) return std::move(done).error();
+    }
+    if (in.failed()) return in.problem();
+    if (out.pieces.empty()) return error{errc::bad_count, "there are no pieces; this is no SentencePiece model", 0};
+    if (kind < 1 || kind > 4) return error{errc::bad_type, concat("the model is of the unknown kind ", kind), 0};
+    out.kind = static_cast<sentencepiece_model::algorithm>(kind);
+    return out;
+}
+
+}  // namespace colibri::convert
+
+// ---- colibri/eval/hashes.hpp
+
+// Short names for models and vocabularies, to notice that files don't belong together.
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+
+namespace colibri::eval {
+
+/// FNV-1a of bytes, going on from `seed`.
+[[nodiscard]] inline std::uint64_t hash_bytes(std::span<const std::byte> bytes, std::uint64_t seed = 0xcbf29ce484222325u) noexcept {
+    for (const std::byte b : bytes) seed = (seed ^ static_cast<std::uint64_t>(b)) * 0x100000001b3u;
+    return seed;
+}
+
+/// Hash of all tokens of a vocabulary in order.
+[[nodiscard]] inline std::uint64_t hash_of(const text::tokenizer& vocabulary) {
+    std::uint64_t hash = hash_bytes({});
+    for (std::size_t i = 0; i < vocabulary.size(); ++i) {
+        const auto token = vocabulary.bytes(static_cast<text::token_id>(i));
+        const auto length = static_cast<std::uint32_t>(token.size());
+        hash = hash_bytes(std::as_bytes(std::span(&length, 1)), hash);
+        hash = hash_bytes(std::as_bytes(std::span(token.data(), token.size())), hash);
+    }
+    return hash;
+}
+
+/// Hash of what a model's file says of itself: metadata, and its tensors' names, types and places.
+[[nodiscard]] inline std::uint64_t hash_of(const gguf::file& file) {
+    std::string all;
+    for (const auto& [key, value] : file.meta().entries()) {
+        all += key;
+        value.encode(all);
+    }
+    for (const auto& tensor : file.tensors()) {
+        all += concat(tensor.name, ' ', static_cast<std::uint32_t>(tensor.type), ' ', tensor.offset, ' ', tensor.bytes, '\n');
+    }
+    return hash_bytes(std::as_bytes(std::span(all.data(), all.size())));
+}
+
+}  // namespace colibri::eval
+
+// ---- colibri/eval/log_softmax.hpp
+
+// Log probabilities of a row of logits.
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <span>
+
+
+namespace colibri::eval {
+
+/// Sum of exp(x[i] - shift), in double precision; the order doesn't depend on threads. Allocates nothing.
+[[nodiscard]] inline double sum_exp(std::span<const float> x, float shift) noexcept {
+    constexpr std::size_t chunk = 1024;
+    float part[chunk];
+    double sum = 0.0;
+    for (std::size_t begin = 0; begin < x.size(); begin += chunk) {
+        const std::size_t n = std::min(chunk, x.size() - begin);
+        for (std::size_t i = 0; i < n; ++i) part[i] = x[begin + i] - shift;
+        simd::exp(part, part, n);
+        for (std::size_t i = 0; i < n; ++i) sum += static_cast<double>(part[i]);
+    }
+    return sum;
+}
+
+/// What makes a log probability of a logit: x - norm. NaN if a logit is NaN or infinite upwards.
+[[nodiscard]] inline double log_norm(std::span<const float> logits) noexcept {
+    const float most = simd::max(logits.data(), logits.size());
+    const double sum = sum_exp(logits, most);
+    return static_cast<double>(most) + std::log(sum);
+}
+
+}  // namespace colibri::eval
+
+// ---- colibri/eval/text_windows.hpp
+
+// A text cut into windows of tokens, as perplexity and importance are measured on.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+
+namespace colibri::eval {
+
+/// Tokens in windows of one size, each evaluated as a sequence of its own. The field's windowing: the whole text is tokenized once,
+/// a token for the beginning in front if the model wants one; that token then takes the place of each window's first one; a last
+/// window that would not be full is dropped.
+struct text_windows {
+    std::vector<text::token_id> tokens;  ///< count * size of them
+    std::uint32_t size = 0;
+    std::size_t count = 0;
+
+    /// Errors: invalid_argument (a window below 4 tokens), bad_count (a text that doesn't fill one window, with what is needed).
+    [[nodiscard]] static result<text_windows> make(const text::tokenizer& vocabulary, std::string_view text, std::uint32_t size,
+                                                   std::size_t most = 0) {
+        if (size < 4) return error{errc::invalid_argument, concat("a window of ", size, " tokens; it must have at least 4")};
+        text_windows out;
+        out.tokens = vocabulary.encode(text, {.add_special = true, .parse_special = false});
+        out.size = size;
+        out.count = out.tokens.size() / size;
+        if (out.count == 0) {
+            return error{errc::bad_count, concat("the text has ", out.tokens.size(), " tokens, and one window takes ", size,
+                                                 "; give a longer text or a smaller window (-c)")};
+        }
+        if (most != 0) out.count = std::min(out.count, most);
+        out.tokens.resize(out.count * size);
+        if (vocabulary.adds_bos()) {
+            for (std::size_t i = 0; i < out.count; ++i) out.tokens[i * size] = vocabulary.bos();
+        }
+        return out;
+    }
+
+    [[nodiscard]] std::span<const text::token_id> window(std::size_t i) const noexcept {
+        return std::span(tokens).subspan(i * size, size);
+    }
+
+    /// Position from which on tokens are scored: the second half, so that each has at least half a window in front.
+    [[nodiscard]] std::uint32_t first_scored() const noexcept { return size / 2; }
+    /// Tokens of a window that predict a scored successor.
+    [[nodiscard]] std::uint32_t scored() const noexcept { return size - 1 - first_scored(); }
+
+    /// Of all tokens and the size: the same for the same text under the same vocabulary.
+    [[nodiscard]] std::uint64_t hash() const noexcept {
+        return hash_bytes(std::as_bytes(std::span(tokens)), hash_bytes(std::as_bytes(std::span(&size, 1))));
+    }
+};
+
+}  // namespace colibri::eval
+
+// ---- colibri/eval/base_logits.hpp
+
+// What a model said of a text, kept compactly to compare other models with.
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+
+namespace colibri::eval {
+
+/// What a file of base logits says of itself. The file, little-endian:
+///
+/// | bytes | what |
+/// | --- | --- |
+/// | 8 | "COLILOGP" |
+/// | u32 | version, 1 |
+/// | u32 | vocabulary V: log probabilities of a row |
+/// | u32 | tokens of a window W |
+/// | u32 | first position that is scored F |
+/// | u64 | windows N |
+/// | u64 | hash of the vocabulary's tokens |
+/// | u64 | hash of the text's tokens and W |
+/// | u64 | hash of the model's metadata and list of tensors |
+/// | u32 | 1: computed with F32 activations throughout, else 0 |
+/// | u32 | bytes of the model's title T |
+/// | T | the title |
+/// | 4 N W | tokens, i32 |
+/// | N (W - 1 - F) rows | of each scored token, in order |
+///
+/// A row, 12 + 2 V bytes: f32 t, the likeliest token's log probability; f32 s, a step; i32 the likeliest token; V times u16 c. The log
+/// probability of token i is t - s c[i]. The steps reach down to the least likely token, or to 24 below t: what is rarer than e^-24 times
+/// the likeliest counts as that.
+struct base_header {
+    std::uint32_t vocabulary = 0;
+    std::uint32_t window = 0;
+    std::uint32_t first_scored = 0;
+    std::uint64_t windows = 0;
+    std::uint64_t vocabulary_hash = 0;
+    std::uint64_t text_hash = 0;
+    std::uint64_t model_hash = 0;
+    bool exact = false;
+    std::string title;
+
+    [[nodiscard]] std::uint64_t row_bytes() const noexcept { return 12 + 2 * std::uint64_t{vocabulary}; }
+    [[nodiscard]] std::uint64_t rows() const noexcept { return windows * (window - 1 - first_scored); }
+    [[nodiscard]] std::uint64_t tokens_offset() const noexcept { return 64 + title.size(); }
+    [[nodiscard]] std::uint64_t rows_offset() const noexcept { return tokens_offset() + 4 * windows * window; }
+    [[nodiscard]] std::uint64_t file_bytes() const noexcept { return rows_offset() + rows() * row_bytes(); }
+};
+
+/// Packs one row: `out` has base_header::row_bytes() bytes. Allocates nothing.
+inline void pack_row(std::span<const float> logits, std::byte* out) noexcept {
+    constexpr float deepest = 24.0f;
+    const auto likeliest = static_cast<std::int32_t>(simd::argmax(logits.data(), logits.size()));
+    const float most = logits[static_cast<std::size_t>(likeliest)];
+    float least = most;
+    for (const float x : logits) least = std::min(least, x);
+    const float step = std::min(most - least, deepest) / 65535.0f;
+    const float top = static_cast<float>(static_cast<double>(most) - log_norm(logits));
+    std::memcpy(out, &top, 4);
+    std::memcpy(out + 4, &step, 4);
+    std::memcpy(out + 8, &likeliest, 4);
+    const float scale = step > 0.0f ? 1.0f / step : 0.0f;
+    for (std::size_t i = 0; i < logits.size(); ++i) {
+        const auto code = static_cast<std::uint16_t>(std::min((most - logits[i]) * scale + 0.5f, 65535.0f));
+        std::memcpy(out + 12 + 2 * i, &code, 2);
+    }
+}
+
+/// A row as it is used: log probabilities whose exponentials sum to 1.
+struct base_row {
+    std::vector<float> log_p;     ///< of each token
+    text::token_id likeliest = 0;
+};
+
+/// Unpacks a row and makes it sum to 1 again, as rounding by up to half a step would otherwise show in a divergence to first
+/// order. Errors: bad_value.
+[[nodiscard]] inline result<void> unpack_row(std::span<const std::byte> bytes, base_row& out) {
+    float top = 0.0f, step = 0.0f;
+    std::memcpy(&top, bytes.data(), 4);
+    std::memcpy(&step, bytes.data() + 4, 4);
+    std::memcpy(&out.likeliest, bytes.data() + 8, 4);
+    const std::size_t n = (bytes.size() - 12) / 2;
+    out.log_p.resize(n);
+    // Log probabilities of the likeliest of n tokens are -log n or more; rounding may lift them a little above 0.
+    if (!(top <= 0.01f && top >= -24.0f) || !(step >= 0.0f && step <= 0.001f) || out.likeliest < 0 ||
+        static_cast<std::size_t>(out.likeliest) >= n) {
+        return error{errc::bad_value, "a row of base logits has impossible values; the file is damaged"};
+    }
+    for (std::size_t i = 0; i < n; ++i) {
+        std::uint16_t code = 0;
+        std::memcpy(&code, bytes.data() + 12 + 2 * i, 2);
+        out.log_p[i] = -step * static_cast<float>(code);
+    }
+    const auto norm = static_cast<float>(std::log(sum_exp(out.log_p, 0.0f)));
+    for (float& x : out.log_p) x -= norm;
+    return {};
+}
+
+/// Writes a file of base logits, window by window; it appears when it is complete.
+class base_writer {
+public:
+    /// Errors: those of atomic_writer (also: the disk is too full).
+    [[nodiscard]] static result<base_writer> create(const std::filesystem::path& path, const model& m, const text_windows& text, bool exact) {
+        base_header h;
+        h.vocabulary = m.params().vocabulary;
+        h.window = text.size;
+        h.first_scored = text.first_scored();
+        h.windows = text.count;
+        h.vocabulary_hash = hash_of(m.tokenizer());
+        h.text_hash = text.hash();
+        h.model_hash = hash_of(m.file());
+        h.exact = exact;
+        h.title = m.title();
+        write_options options;
+        options.expected_size = h.file_bytes();
+        auto out = atomic_writer::create(path, options);
+        if (!out) return std::move(out).error();
+        base_writer made(*std::move(out), h);
+        std::string head = "COLILOGP";
+        for (const std::uint32_t n : {1u, h.vocabulary, h.window, h.first_scored}) gguf::detail::append_number(head, n);
+        for (const std::uint64_t n : {h.windows, h.vocabulary_hash, h.text_hash, h.model_hash}) gguf::detail::append_number(head, n);
+        for (const std::uint32_t n : {exact ? 1u : 0u, static_cast<std::uint32_t>(h.title.size())}) gguf::detail::append_number(head, n);
+        head += h.title;
+        if (auto ok = made.out_.write(head); !ok) return std::move(ok).error();
+        if (auto ok = made.out_.write(std::as_bytes(std::span(text.tokens))); !ok) return std::move(ok).error();
+        return made;
+    }
+
+    [[nodiscard]] const base_header& header() const noexcept { return header_; }
+    /// The next rows, packed. Errors: io.
+    [[nodiscard]] result<void> write(std::span<const std::byte> rows) { return out_.write(rows); }
+    /// Errors: invalid_argument (rows are missing), io.
+    [[nodiscard]] result<void> finish() {
+        if (out_.written() != header_.file_bytes()) {
+            return error{errc::invalid_argument, concat(out_.written(), " of ", header_.file_bytes(), " bytes were written")};
+        }
+        return out_.commit();
+    }
+
+private:
+    base_writer(atomic_writer out, base_header header) : out_(std::move(out)), header_(std::move(header)) {}
+
+    atomic_writer out_;
+    base_header header_;
+};
+
+/// Reads a file of base logits.
+class base_reader {
+public:
+    /// Reads header and tokens; everything is checked against the file's size first. Errors: not_found, not_a_file (no such file of ours),
+    /// bad_version, bad_count, truncated (or too long), bad_value, io.
+    [[nodiscard]] static result<base_reader> open(const std::filesystem::path& path) {
+        auto file = file_reader::open(path);
+        if (!file) return std::move(file).error();
+        base_reader out;
+        out.file_ = *std::move(file);
+        if (auto ok = out.read_header(); !ok) return std::move(ok).error().within(quoted(path.string()));
+        return out;
+    }
+
+    [[nodiscard]] const base_header& header() const noexcept { return header_; }
+    /// The windows that were evaluated.
+    [[nodiscard]] const text_windows& text() const noexcept { return text_; }
+
+    /// Whether a model can be compared: its vocabulary is the same. Errors: bad_count, bad_value.
+    [[nodiscard]] result<void> check(const model& m) const {
+        if (m.params().vocabulary != header_.vocabulary) {
+            return error{errc::bad_count, concat("the base logits are of a model with ", header_.vocabulary, " tokens, and this one has ",
+                                                 m.params().vocabulary, "; only models of one vocabulary can be compared")};
+        }
+        if (hash_of(m.tokenizer()) != header_.vocabulary_hash) {
+            return error{errc::bad_value, "the base logits are of a model with other tokens; only models of one vocabulary can be compared"};
+        }
+        return {};
+    }
+
+    /// The row of a scored token, counted through all windows, packed: out.size() == row_bytes(). From several threads at once.
+    /// Errors: truncated, io.
+    [[nodiscard]] result<void> read(std::uint64_t row, std::span<std::byte> out) const {
+        return file_->read_at(header_.rows_offset() + row * header_.row_bytes(), out);
+    }
+
+private:
+    [[nodiscard]] result<void> read_header();
+
+    std::unique_ptr<file_reader> file_;
+    base_header header_;
+    text_windows text_;
+};
+
+inline result<void> base_reader::read_header() {
+    std::array<std::byte, 64> head{};
+    const auto size = file_->size();
+    if (size < head.size()) return error{errc::not_a_file, "this is no file of base logits (colibri eval divergence --save-base makes one)"};
+    if (auto ok = file_->read_at(0, head); !ok) return ok;
+    byte_reader in(head);
+    if (in.text(8, "the magic").value_or(std::string_view()) != "COLILOGP") {
+        return error{errc::not_a_file, "this is no file of base logits (colibri eval divergence --save-base makes one)"};
+    }
+    const auto u32 = [&] { return in.read<std::uint32_t>("the header").value_or(0u); };  // all 64 bytes are there
+    const auto u64 = [&] { return in.read<std::uint64_t>("the header").value_or(0u); };
+    if (const auto version = u32(); version != 1) {
+        return error{errc::bad_version, concat("its version is ", version, ", and only 1 is known; make it again"), 8};
+    }
+    header_.vocabulary = u32();
+    header_.window = u32();
+    header_.first_scored = u32();
+    header_.windows = u64();
+    header_.vocabulary_hash = u64();
+    header_.text_hash = u64();
+    header_.model_hash = u64();
+    header_.exact = u32() == 1;
+    const std::uint32_t title = u32();
+    if (header_.vocabulary == 0 || header_.vocabulary > (1u << 24) || header_.window < 4 || header_.window > (1u << 24) ||
+        header_.first_scored != header_.window / 2 || header_.windows == 0 || title > 4096) {
+        return error{errc::bad_count, "its header has impossible sizes; the file is damaged", 12};
+    }
+    // With these limits a window has less than 2^50 bytes, so a number of windows below `size` can't overflow the product's check.
+    const std::uint64_t each = 4 * std::uint64_t{header_.window} +
+                               std::uint64_t{header_.window - 1 - header_.first_scored} * header_.row_bytes();
+    if (header_.windows > size / each) {
+        return error{errc::truncated, concat("it should hold ", header_.windows, " windows, but ", size, " bytes are too few; it is incomplete"), size};
+    }
+    header_.title.resize(title);
+    if (header_.file_bytes() != size) {
+        return error{errc::truncated, concat("it should have ", header_.file_bytes(), " bytes, but has ", size, "; it is incomplete or damaged"), size};
+    }
+    if (auto ok = file_->read_at(64, std::as_writable_bytes(std::span(header_.title))); !ok) return ok;
+    header_.title = escaped(header_.title);
+    text_.size = header_.window;
+    text_.count = static_cast<std::size_t>(header_.windows);
+    text_.tokens.resize(text_.count * text_.size);
+    if (auto ok = file_->read_at(64 + title, std::as_writable_bytes(std::span(text_.tokens))); !ok) return ok;
+    for (const auto token : text_.tokens) {
+        if (token < 0 || static_cast<std::uint32_t>(token) >= header_.vocabulary) {
+            return error{errc::bad_value, concat("a token is ", token, ", outside the vocabulary of ", header_.vocabulary)};
+        }
+    }
+    if (text_.hash() != header_.text_hash) return error{errc::bad_value, "its tokens don't fit its header; the file is damaged"};
+    return {};
+}
+
+}  // namespace colibri::eval
+
+// ---- colibri/eval/window_runner.hpp
+
+// Runs a model over windows of text, several at once, and hands out logits.
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+
+namespace colibri::eval {
+
+/// How windows are evaluated.
+struct run_options {
+    bool exact = false;          ///< products with F32 activations in all formats: the error of the weights alone
+    product_watch on_product = {};
+};
+
+/// Sizes of a session for windows of `window` tokens whose logits are wanted or not: as many windows at once as one sweep over the
+/// weights has room for, and logits of at most 256 MiB or an eighth of the budget. `header`: the model, opened for such a session of one
+/// window.
+[[nodiscard]] inline session_options window_sizes(const model& header, session_options use, std::uint32_t window, bool logits) {
+    use.context = window;
+    use.sequences = std::max<std::uint32_t>(1, std::min(header.memory().ubatch, use.batch) / window);
+    if (use.ubatch == 0 && header.memory().how == weights::holding::streamed) use.ubatch = header.memory().ubatch;
+    use.outputs = 1;
+    if (logits) {
+        const std::uint64_t room = std::min<std::uint64_t>(std::uint64_t{256} << 20, header.memory().budget / 8);
+        const std::uint64_t row = std::uint64_t{header.params().vocabulary} * sizeof(float);
+        use.outputs = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(room / row, 1, header.memory().ubatch));
+    }
+    return use;
+}
+
+/// Evaluates windows, each as a sequence that begins at position 0. One thread at a time; results have the same bits however many run
+/// at once.
+class window_runner {
+public:
+    /// `use`: of `window_sizes`. Errors: those of plan_session and evaluator::make.
+    [[nodiscard]] static result<window_runner> make(const model& m, const session_options& use, run_options how = {}) {
+        auto plan = plan_session(m, use);
+        if (!plan) return std::move(plan).error();
+        plan->evaluation.exact = how.exact;
+        plan->evaluation.on_product = std::move(how.on_product);
+        auto made = evaluator::make(m, plan->evaluation);
+        if (!made) return std::move(made).error();
+        window_runner out(*std::move(made));
+        out.notes_ = std::move(plan->notes);
+        try {
+            out.pool_ = std::make_unique<thread_pool>(plan->evaluation.threads_batch, plan->evaluation.processors);
+        } catch (const std::system_error&) {
+            return error{errc::invalid_argument, concat("could not start ", plan->evaluation.threads_batch, " threads; ask for fewer")};
+        }
+        return out;
+    }
+
+    /// Windows that can be evaluated at once.
+    [[nodiscard]] std::uint32_t at_once() const noexcept { return run_.options().sequences; }
+    /// Logits of one step, at most.
+    [[nodiscard]] std::size_t outputs() const noexcept { return run_.options().outputs; }
+    [[nodiscard]] const model& source() const noexcept { return run_.source(); }
+    [[nodiscard]] thread_pool& pool() noexcept { return *pool_; }
+    [[nodiscard]] const std::vector<std::string>& notes() const noexcept { return notes_; }
+    [[nodiscard]] std::uint64_t scratch_bytes() const noexcept { return run_.scratch_bytes(); }
+
+    /// Evaluates sequences of one length (at most at_once() of them, one behind the other in `tokens`) and calls
+    /// visit(sequence, position, logits) for each token at positions [from, to), from several threads at once; what it writes must be a
+    /// place of its own; then, in this thread, after(number of these) for the step that they were computed in, which may end the run with an
+    /// error. `from` == `to`: no logits are computed. Errors: those of evaluator::step and of `after`; canceled.
+    template <class Visit, class After>
+    [[nodiscard]] result<void> run(std::span<const text::token_id> tokens, std::uint32_t length, std::uint32_t from, std::uint32_t to,
+                                   Visit&& visit, const cancel_flag* cancel, After&& after) {
+        const auto& o = run_.options();
+        for (std::uint32_t s = 0; s < o.sequences; ++s) run_.kv().truncate(s, 0);
+        std::vector<batch_token> step;
+        for (std::size_t at = 0; at < tokens.size();) {
+            step.clear();
+            std::uint32_t outputs = 0;
+            for (; at < tokens.size() && step.size() < o.ubatch; ++at) {
+                const auto position = static_cast<std::uint32_t>(at % length);
+                const bool output = position >= from && position < to;
+                if (output && outputs == o.outputs) break;
+                outputs += output ? 1 : 0;
+                step.push_back({tokens[at], position, static_cast<std::uint32_t>(at / length), output});
+            }
+            if (auto ok = run_.step(step, cancel); !ok) return ok;
+            wanted_.clear();
+            for (const auto& token : step) {
+                if (token.output) wanted_.push_back({token.sequence, token.position});
+            }
+            pool_->for_chunks(wanted_.size(), 1, [&](std::size_t begin, std::size_t end, unsigned) {
+                for (std::size_t i = begin; i < end; ++i) visit(wanted_[i].first, wanted_[i].second, run_.logits(i));
+            });
+            if (auto ok = after(wanted_.size()); !ok) return ok;
+        }
+        return {};
+    }
+    template <class Visit>
+    [[nodiscard]] result<void> run(std::span<const text::token_id> tokens, std::uint32_t length, std::uint32_t from, std::uint32_t to,
+                                   Visit&& visit, const cancel_flag* cancel = nullptr) {
+        return run(tokens, length, from, to, visit, cancel, [](std::size_t) { return result<void>(); });
+    }
+
+private:
+    explicit window_runner(evaluator e) : run_(std::move(e)) {}
+
+    evaluator run_;
+    std::unique_ptr<thread_pool> pool_;
+    std::vector<std::pair<std::uint32_t, std::uint32_t>> wanted_;
+    std::vector<std::string> notes_;
+};
+
+}  // namespace colibri::eval
+
+// ---- colibri/eval/perplexity.hpp
+
+// Perplexity of a text under a model.
+#include <cmath>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <utility>
+#include <vector>
+
+
+namespace colibri::eval {
+
+/// Mean of numbers and the standard error of that mean, number by number.
+class running_mean {
+public:
+    void add(double x) noexcept {
+        // Welford's way keeps the digits that sums of squares lose.
+        const double delta = x - mean_;
+        mean_ += delta / static_cast<double>(++count_);
+        squares_ += delta * (x - mean_);
+    }
+    [[nodiscard]] std::uint64_t count() const noexcept { return count_; }
+    [[nodiscard]] double mean() const noexcept { return mean_; }
+    /// 0 of fewer than two.
+    [[nodiscard]] double error() const noexcept {
+        const auto n = static_cast<double>(count_);
+        return count_ < 2 ? 0.0 : std::sqrt(squares_ / n / (n - 1.0));
+    }
+
+private:
+    std::uint64_t count_ = 0;
+    double mean_ = 0.0;
+    double squares_ = 0.0;
+};
+
+/// A perplexity as far as it is known.
+struct perplexity_value {
+    running_mean nll;  ///< negative log likelihood of a token, natural logarithm
+
+    [[nodiscard]] double value() const noexcept { return std::exp(nll.mean()); }
+    [[nodiscard]] double error() const noexcept { return value() * nll.error(); }
+};
+
+/// Called after some windows with the number that are done; false stops.
+using window_watch = std::function<bool(std::size_t windows)>;
+
+namespace detail {
+
+[[nodiscard]] inline error not_finite(std::size_t window) {
+    return {errc::bad_value, concat("the logits of window ", window + 1, " aren't finite numbers; the model is damaged or can't compute this text")};
+}
+[[nodiscard]] inline error stopped() { return {errc::canceled, "stopped before all windows were evaluated"}; }
+
+}  // namespace detail
+
+/// Evaluates all windows in order; `score(window, index of the scored token, next token, logits)` is called for each scored token from
+/// several threads; then, in this thread, `after(number of these)` for each step, and `done(first window, number)` for each group of windows
+/// that ran at once. Errors: those of window_runner::run, `after` and `done`; canceled.
+template <class Score, class After, class Done>
+[[nodiscard]] result<void> score_windows(window_runner& run, const text_windows& text, const cancel_flag* cancel, Score&& score,
+                                         After&& after, Done&& done) {
+    for (std::size_t first = 0; first < text.count; first += run.at_once()) {
+        const std::size_t n = std::min<std::size_t>(run.at_once(), text.count - first);
+        const auto tokens = std::span(text.tokens).subspan(first * text.size, n * text.size);
+        const auto visit = [&](std::uint32_t s, std::uint32_t position, std::span<const float> logits) {
+            score(first + s, position - text.first_scored(), tokens[s * text.size + position + 1], logits);
+        };
+        if (auto ok = run.run(tokens, text.size, text.first_scored(), text.size - 1, visit, cancel, after); !ok) return ok;
+        if (auto ok = done(first, n); !ok) return std::move(ok).error();
+        if (cancel != nullptr && cancel->requested() && first + n < text.count) return detail::stopped();
+    }
+    return {};
+}
+
+/// exp of the mean negative log likelihood of the scored tokens. `out` is right for the windows that `watch` was told of, also after an
+/// error. Errors: those of window_runner::run; canceled; bad_value (logits that aren't finite).
+[[nodiscard]] inline result<void> measure_perplexity(window_runner& run, const text_windows& text, perplexity_value& out,
+                                                     const window_watch& watch = {}, const cancel_flag* cancel = nullptr) {
+    std::vector<double> nll(std::size_t{run.at_once()} * text.scored());
+    return score_windows(
+        run, text, cancel,
+        [&](std::size_t window, std::uint32_t i, text::token_id next, std::span<const float> logits) {
+            nll[window % run.at_once() * text.scored() + i] = log_norm(logits) - static_cast<double>(logits[static_cast<std::size_t>(next)]);
+        },
+        [](std::size_t) { return result<void>(); },
+        [&](std::size_t first, std::size_t n) -> result<void> {
+            for (std::size_t i = 0; i < n * text.scored(); ++i) {
+                if (!std::isfinite(nll[i])) return detail::not_finite(first + i / text.scored());
+                out.nll.add(nll[i]);
+            }
+            if (watch && !watch(first + n)) return detail::stopped();
+            return {};
+        });
+}
+
+}  // namespace colibri::eval
+
+// ---- colibri/eval/divergence.hpp
+
+// How far a model's predictions are from those of another one of the same vocabulary.
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+
+namespace colibri::eval {
+
+/// What scored tokens say of a model beside its base.
+struct divergence_value {
+    std::vector<double> kl;         ///< Kullback-Leibler divergence from the base of each scored token, natural logarithm
+    running_mean kl_mean;
+    running_mean nll, base_nll;     ///< negative log likelihoods of the text
+    running_mean nll_change;        ///< nll - base_nll: the logarithm of the ratio of perplexities
+    running_mean p_change;          ///< change of the right token's probability, -1 to 1
+    running_mean p_change_squared;
+    running_mean same_top;          ///< 1 where both find the same token likeliest, else 0
+
+    [[nodiscard]] double quantile(double q) const { return colibri::quantile(kl, q); }
+    [[nodiscard]] double rms_p_change() const noexcept { return std::sqrt(p_change_squared.mean()); }
+    [[nodiscard]] double rms_p_change_error() const noexcept {
+        const double rms = rms_p_change();
+        return rms > 0.0 ? 0.5 * p_change_squared.error() / rms : 0.0;
+    }
+};
+
+/// Evaluates the text and writes the model's log probabilities as a base; its perplexity is found on the way. Errors: those of
+/// window_runner::run and base_writer::write; canceled; bad_value.
+[[nodiscard]] inline result<void> save_base(window_runner& run, const text_windows& text, base_writer& out, perplexity_value& value,
+                                            const window_watch& watch = {}, const cancel_flag* cancel = nullptr) {
+    const std::size_t row = static_cast<std::size_t>(out.header().row_bytes());
+    std::vector<std::byte> rows(run.outputs() * row);
+    std::vector<double> nll(std::size_t{run.at_once()} * text.scored());
+    std::size_t written = 0;
+    return score_windows(
+        run, text, cancel,
+        [&](std::size_t window, std::uint32_t i, text::token_id next, std::span<const float> logits) {
+            const std::size_t at = window % run.at_once() * text.scored() + i;
+            nll[at] = log_norm(logits) - static_cast<double>(logits[static_cast<std::size_t>(next)]);
+            if (std::isfinite(nll[at])) pack_row(logits, rows.data() + (window * text.scored() + i - written) * row);
+        },
+        [&](std::size_t n) {
+            written += n;
+            return out.write(std::span(rows).first(n * row));
+        },
+        [&](std::size_t first, std::size_t n) -> result<void> {
+            for (std::size_t i = 0; i < n * text.scored(); ++i) {
+                if (!std::isfinite(nll[i])) return detail::not_finite(first + i / text.scored());
+                value.nll.add(nll[i]);
+            }
+            if (watch && !watch(first + n)) return detail::stopped();
+            return {};
+        });
+}
+
+/// Evaluates the base's text and compares. `out` is right for the windows that `watch` was told of, also after an error. Errors: those of
+/// base_reader::check and read and of window_runner::run; canceled; bad_value.
+[[nodiscard]] inline result<void> measure_divergence(window_runner& run, base_reader& base, divergence_value& out,
+                                                     const window_watch& watch = {}, const cancel_flag* cancel = nullptr,
+                                                     std::size_t most_windows = 0) {
+    if (auto ok = base.check(run.source()); !ok) return ok;
+    auto text = base.text();
+    if (most_windows != 0 && most_windows < text.count) {
+        text.count = most_windows;
+        text.tokens.resize(text.count * text.size);
+    }
+    struct scores {
+        double kl = 0.0, nll = 0.0, base_nll = 0.0;
+        bool same = false;
+        std::optional<error> problem;
+    };
+    const std::size_t row = static_cast<std::size_t>(base.header().row_bytes());
+    std::vector<scores> all(std::size_t{run.at_once()} * text.scored());
+    return score_windows(
+        run, text, cancel,
+        [&](std::size_t window, std::uint32_t i, text::token_id next, std::span<const float> logits) {
+            auto& s = all[window % run.at_once() * text.scored() + i];
+            s = {};
+            base_row b;
+            std::vector<std::byte> bytes(row);
+            if (auto ok = base.read(window * text.scored() + i, bytes); !ok) s.problem = std::move(ok).error();
+            else if (auto sound = unpack_row(bytes, b); !sound) s.problem = std::move(sound).error();
+            if (s.problem) return;
+            const double norm = log_norm(logits);
+            std::vector<float> p(b.log_p.size());
+            simd::exp(b.log_p.data(), p.data(), p.size());
+            double kl = 0.0;
+            for (std::size_t t = 0; t < p.size(); ++t) {
+                kl += static_cast<double>(p[t]) * (static_cast<double>(b.log_p[t]) - (static_cast<double>(logits[t]) - norm));
+            }
+            const auto right = static_cast<std::size_t>(next);
+            s = {kl, norm - static_cast<double>(logits[right]), -static_cast<double>(b.log_p[right]),
+                 static_cast<text::token_id>(simd::argmax(logits.data(), logits.size())) == b.likeliest, {}};
+        },
+        [](std::size_t) { return result<void>(); },
+        [&](std::size_t first, std::size_t n) -> result<void> {
+            for (std::size_t i = 0; i < n * text.scored(); ++i) {
+                const auto& s = all[i];
+                if (s.problem) return *s.problem;
+                if (!std::isfinite(s.kl) || !std::isfinite(s.nll)) return detail::not_finite(first + i / text.scored());
+                const double change = std::exp(-s.nll) - std::exp(-s.base_nll);
+                out.kl.push_back(s.kl);
+                out.kl_mean.add(s.kl);
+                out.nll.add(s.nll);
+                out.base_nll.add(s.base_nll);
+                out.nll_change.add(s.nll - s.base_nll);
+                out.p_change.add(change);
+                out.p_change_squared.add(change * change);
+                out.same_top.add(s.same ? 1.0 : 0.0);
+            }
+            if (watch && !watch(first + n)) return detail::stopped();
+            return {};
+        });
+}
+
+}  // namespace colibri::eval
+
+// ---- colibri/eval/importance.hpp
+
+// How strongly each column of a weight matrix is used: the importance matrix of a model.
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+
+namespace colibri::eval {
+
+/// What was seen of the activations that one weight tensor is multiplied with.
+struct importance {
+    std::vector<float> sums;     ///< sum of x^2 per column; of a stack of experts one matrix behind the other
+    std::vector<double> counts;  ///< vectors that the sums were made of: one for all, or one per matrix of a stack
+
+    /// Number of matrices that have a count of their own.
+    [[nodiscard]] std::size_t matrices() const noexcept { return counts.size(); }
+    /// Columns of each of these.
+    [[nodiscard]] std::size_t columns() const noexcept { return counts.empty() ? 0 : sums.size() / counts.size(); }
+
+    /// Whether it can be of a tensor of `stack` matrices (1: no stack) of `columns` columns. Files may keep one count for a whole stack.
+    [[nodiscard]] bool fits(std::size_t columns, std::size_t stack = 1) const noexcept {
+        return columns != 0 && sums.size() / columns == stack && sums.size() % columns == 0 &&
+               (counts.size() == 1 || counts.size() == stack);
+    }
+
+    /// Vectors that went through matrix `i` of the stack; 0: its sums tell nothing.
+    [[nodiscard]] double count(std::size_t i) const noexcept { return counts.size() == 1 ? counts[0] : counts[i]; }
+
+    /// Mean of x^2 for each column of matrix `i`; all 1 for a matrix that was never used. Preconditions: fits(out.size(), stack),
+    /// i < stack.
+    void mean(std::size_t i, std::span<float> out) const noexcept {
+        const double n = count(i);
+        const float* from = sums.data() + i * out.size();
+        for (std::size_t c = 0; c < out.size(); ++c) out[c] = n > 0.0 ? static_cast<float>(static_cast<double>(from[c]) / n) : 1.0f;
+    }
+};
+
+/// An importance matrix: entries by the names of weight tensors, and where they come from.
+struct importance_matrix {
+    std::map<std::string, importance, std::less<>> entries;
+    std::vector<std::string> datasets;  ///< names of the texts
+    std::uint32_t chunks = 0;           ///< windows of text that were evaluated
+    std::uint32_t chunk_size = 0;       ///< tokens of each; 0: unknown
+    std::uint64_t run_hash = 0;         ///< of the model, text and options of the run whose first windows the chunks are; 0: unknown
+
+    /// The entry of a tensor, or null.
+    [[nodiscard]] const importance* find(std::string_view tensor) const {
+        const auto at = entries.find(tensor);
+        return at == entries.end() ? nullptr : &at->second;
+    }
+
+    /// Mean of x^2 per column of matrix `expert` of a tensor (0 where it is no stack), all 1 for an expert that was never used.
+    /// Errors: missing_tensor, bad_shape (other columns or fewer matrices), naming the tensor.
+    [[nodiscard]] result<std::vector<float>> mean(std::string_view tensor, std::size_t columns, std::size_t stack = 1,
+                                                  std::size_t expert = 0) const {
+        const auto* found = find(tensor);
+        if (found == nullptr) {
+            return error{errc::missing_tensor, concat("the importance matrix has no entry for ", quoted(tensor))};
+        }
+        if (!found->fits(columns, stack) || expert >= stack) {
+            return error{errc::bad_shape, concat("the importance matrix has ", found->sums.size(), " values for ", quoted(tensor),
+                                                 ", which has ", columns, " columns",
+                                                 stack == 1 ? std::string() : concat(" and ", stack, " experts"),
+                                                 "; it belongs to another model")};
+        }
+        std::vector<float> out(columns);
+        found->mean(expert, out);
+        return out;
+    }
+
+    /// Adds what another matrix has seen of the same model. Entries that only one has are kept. On an error nothing is changed.
+    /// Errors: bad_shape, naming the tensor.
+    [[nodiscard]] inline result<void> merge(const importance_matrix& other);
+};
+
+inline result<void> importance_matrix::merge(const importance_matrix& other) {
+    for (const auto& [tensor, entry] : other.entries) {
+        const auto* mine = find(tensor);
+        if (mine == nullptr) continue;
+        if (mine->sums.size() != entry.sums.size() ||
+            (mine->counts.size() != entry.counts.size() && mine->counts.size() != 1 && entry.counts.size() != 1)) {
+            return error{errc::bad_shape, concat("the tensor ", quoted(tensor), " has ", mine->sums.size(), " values of ",
+                                                 mine->counts.size(), " matrices in one importance matrix and ", entry.sums.size(),
+                                                 " of ", entry.counts.size(), " in the other; they are of different models")};
+        }
+    }
+    for (const auto& [tensor, entry] : other.entries) {
+        const auto [at, fresh] = entries.try_emplace(tensor, entry);
+        if (fresh) continue;
+        auto& mine = at->second;
+        if (mine.counts.size() == 1) mine.counts.resize(entry.counts.size(), mine.counts[0]);
+        for (std::size_t i = 0; i < mine.sums.size(); ++i) mine.sums[i] += entry.sums[i];
+        for (std::size_t i = 0; i < mine.counts.size(); ++i) mine.counts[i] += entry.count(i);
+    }
+    for (const auto& text : other.datasets) {
+        if (std::find(datasets.begin(), datasets.end(), text) == datasets.end()) datasets.push_back(text);
+    }
+    if (chunk_size == 0) chunk_size = other.chunk_size;
+    run_hash = 0;  // no longer of one run
+    // Windows are counted in this matrix's size.
+    const std::uint64_t tokens = std::uint64_t{other.chunks} * (other.chunk_size != 0 ? other.chunk_size : chunk_size);
+    const std::uint64_t more = chunk_size != 0 ? tokens / chunk_size : other.chunks;
+    chunks = static_cast<std::uint32_t>(std::min<std::uint64_t>(chunks + more, 0xffffffff));
+    return {};
+}
+
+}  // namespace colibri::eval
+
+// ---- colibri/eval/imatrix_file.hpp
+
+// Importance matrices in files: GGUF, and the older binary form (.dat).
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+
+namespace colibri::eval {
+
+/// Reads an importance matrix of either form.
+/// GGUF: per weight tensor NAME the F32 tensors NAME.in_sum2 [columns, matrices] and NAME.counts [1, matrices]; the keys general.type
+/// ("imatrix"), imatrix.datasets, imatrix.chunk_count and imatrix.chunk_size, of which none must be there, and our own
+/// colibri.imatrix.run_hash.
+/// .dat, all little-endian, i32 and f32: number of entries; of each the length of its name, the name, windows, number of values, the
+/// values, which are means times windows; then, perhaps, windows and the length and name of the text. Its windows are
+/// taken to have `dat_window` tokens, which matters for merging alone.
+/// Errors: not_found, not_a_file (a model, a text), truncated, bad_count, bad_type, bad_shape, bad_value (NaN, infinity, below 0),
+/// duplicate, missing_tensor (sums without counts), and what gguf::file::open has; each with the file's and, inside, the tensor's name.
+[[nodiscard]] inline result<importance_matrix> read_imatrix(const std::filesystem::path& path, std::uint32_t dat_window = 512);
+
+/// The same from bytes; `name` stands for the file.
+[[nodiscard]] inline result<importance_matrix> read_imatrix(byte_source& source, std::string_view name, std::uint32_t dat_window = 512);
+
+/// Writes the GGUF form; the file appears whole or not at all. Errors: those of gguf::writer (a tensor's name that is too long, disk full).
+[[nodiscard]] inline result<void> write_imatrix(const importance_matrix& matrix, const std::filesystem::path& path);
+
+namespace detail {
+
+inline constexpr std::string_view sums_suffix = ".in_sum2";
+inline constexpr std::string_view counts_suffix = ".counts";
+
+/// Refuses numbers that no sum of squares has. `what` names them in the message.
+template <class T>
+[[nodiscard]] result<void> check_numbers(std::span<const T> numbers, std::string_view what, std::string_view tensor) {
+    for (std::size_t i = 0; i < numbers.size(); ++i) {
+        if (!(numbers[i] >= T{0}) || std::isinf(numbers[i])) {
+            return error{errc::bad_value, concat("of the tensor ", quoted(tensor), " ", what, " ", i, " is ", numbers[i],
+                                                 "; the importance matrix is damaged")};
+        }
+    }
+    return {};
+}
+
+/// All values of an F32 tensor. Errors: bad_type, truncated, io.
+[[nodiscard]] inline result<std::vector<float>> read_floats(byte_source& source, const gguf::tensor_info& tensor) {
+    if (tensor.type != dtype::f32) {
+        return error{errc::bad_type, concat("the tensor ", quoted(tensor.name), " is ", colibri::name(tensor.type), ", not F32")};
+    }
+    std::vector<float> out(static_cast<std::size_t>(tensor.elements()));  // all there: the file was checked when it was opened
+    if (auto ok = source.read_at(tensor.offset, std::as_writable_bytes(std::span(out))); !ok) return std::move(ok).error();
+    return out;
+}
+
+/// Sums of a stack need one count per matrix or one for all.
+[[nodiscard]] inline result<void> check_entry(const importance& entry, std::string_view tensor) {
+    if (entry.sums.size() % entry.counts.size() != 0) {
+        return error{errc::bad_shape, concat("the tensor ", quoted(tensor), " has ", entry.sums.size(), " sums and ",
+                                             entry.counts.size(), " counts; the importance matrix is damaged")};
+    }
+    if (auto ok = check_numbers<float>(entry.sums, "sum", tensor); !ok) return ok;
+    return check_numbers<double>(entry.counts, "count", tensor);
+}
+
+[[nodiscard]] inline result<importance_matrix> read_gguf_imatrix(byte_source& source, std::string_view name) {
+    auto file = gguf::file::read(source, name);
+    if (!file) return std::move(file).error();
+    const auto within = [&](error e) { return std::move(e).within(name); };
+    const auto kind = file->meta().get_or<std::string>("general.type", "imatrix");
+    if (!kind) return within(kind.error());
+    if (*kind != "imatrix") {
+        return within({errc::not_a_file, concat("this is no importance matrix: its general.type is ", quoted(*kind))});
+    }
+    importance_matrix out;
+    if (const auto* texts = file->meta().find("imatrix.datasets"); texts != nullptr) {
+        auto all = file->meta().get_array<std::string>("imatrix.datasets");
+        if (!all) return within(std::move(all).error());
+        out.datasets = *std::move(all);
+    }
+    auto chunks = file->meta().get_or<std::uint32_t>("imatrix.chunk_count", 0);
+    auto size = chunks ? file->meta().get_or<std::uint32_t>("imatrix.chunk_size", 0) : chunks;
+    if (!size) return within(std::move(size).error());
+    out.chunks = *chunks;
+    out.chunk_size = *size;
+    auto hash = file->meta().get_or<std::uint64_t>("colibri.imatrix.run_hash", 0);
+    if (!hash) return within(std::move(hash).error());
+    out.run_hash = *hash;
+    for (const auto& tensor : file->tensors()) {
+        const std::string_view full = tensor.name;
+        const bool sums = full.ends_with(sums_suffix);
+        if (!sums && !full.ends_with(counts_suffix)) continue;
+        const auto of = full.substr(0, full.size() - (sums ? sums_suffix : counts_suffix).size());
+        const auto* other = file->find(concat(of, sums ? counts_suffix : sums_suffix));
+        if (other == nullptr) {
+            return within({errc::missing_tensor, concat("the tensor ", quoted(full), " is alone: ", quoted(concat(of, sums ? counts_suffix : sums_suffix)),
+                                                        " is missing; the importance matrix is incomplete")});
+        }
+        if (!sums) continue;
+        importance entry;
+        auto values = read_floats(source, tensor);
+        auto counts = values ? read_floats(source, *other) : std::move(values);
+        if (!counts) return within(std::move(counts).error());
+        entry.sums = *std::move(values);
+        entry.counts.assign(counts->begin(), counts->end());
+        if (auto ok = check_entry(entry, of); !ok) return within(std::move(ok).error());
+        out.entries.emplace(of, std::move(entry));
+    }
+    if (out.entries.empty()) {
+        return within({errc::not_a_file, "this GGUF file is no importance matrix: it has no tensor whose name ends in .in_sum2"});
+    }
+    return out;
+}
+
+/// Reads the older form; every count is checked against the bytes that are left before memory is taken for it.
+class dat_parser {
+public:
+    dat_parser(byte_source& source, std::uint32_t window) : in_(source), window_(window) {}
+
+    [[nodiscard]] result<importance_matrix> run() {
+        auto entries = in_.read<std::int32_t>("the number of entries");
+        if (!entries) return std::move(entries).error();
+        constexpr std::uint64_t least = 4 + 1 + 4 + 4 + 4;  // an entry with a name of one byte and one value
+        if (*entries < 1 || static_cast<std::uint64_t>(*entries) > in_.remaining() / least) {
+            return error{errc::bad_count, concat("the number of entries is ", *entries, ", which ", in_.size(), " bytes can't hold"), 0};
+        }
+        for (std::int32_t i = 0; i < *entries; ++i) {
+            if (auto ok = entry(); !ok) return std::move(ok).error();
+        }
+        if (in_.remaining() == 0) return std::move(out_);
+        auto windows = count("the number of windows", 0);
+        if (!windows) return std::move(windows).error();
+        out_.chunks = *windows;
+        out_.chunk_size = window_;
+        if (in_.remaining() == 0) return std::move(out_);
+        auto length = count("the length of the text's name", 0);
+        if (!length) return std::move(length).error();
+        std::string text;
+        if (auto ok = in_.append(text, *length, "the text's name"); !ok) return std::move(ok).error();
+        if (!text.empty()) out_.datasets.push_back(std::move(text));
+        if (in_.remaining() != 0) return error{errc::bad_count, concat(in_.remaining(), " bytes follow the end"), in_.offset()};
+        return std::move(out_);
+    }
+
+private:
+    [[nodiscard]] result<std::uint32_t> count(std::string_view what, std::int32_t least) {
+        const auto at = in_.offset();
+        auto n = in_.read<std::int32_t>(what);
+        if (!n) return std::move(n).error();
+        if (*n < least) return error{errc::bad_count, concat(what, " is ", *n), at};
+        return static_cast<std::uint32_t>(*n);
+    }
+
+    [[nodiscard]] result<void> entry() {
+        auto length = count("the length of a name", 1);
+        if (!length) return std::move(length).error();
+        const auto at = in_.offset();
+        // Other kinds of files have large numbers here; names of tensors are short.
+        if (*length > 1024) return error{errc::bad_count, concat("a name of ", *length, " bytes; no tensor has that"), at};
+        std::string tensor;
+        if (auto ok = in_.append(tensor, *length, "a name"); !ok) return ok;
+        if (auto ok = gguf::detail::check_name("tensor name", tensor, at); !ok) return ok;
+        auto windows = count(concat("the number of windows of ", quoted(tensor)), 0);
+        auto values = windows ? count(concat("the number of values of ", quoted(tensor)), 1) : std::move(windows);
+        if (!values) return std::move(values).error();
+        std::string bytes;
+        if (auto ok = in_.append(bytes, std::uint64_t{*values} * sizeof(float), concat("the values of ", quoted(tensor))); !ok) return ok;
+        importance entry;
+        entry.sums.resize(*values);
+        std::memcpy(entry.sums.data(), bytes.data(), bytes.size());
+        for (float& sum : entry.sums) sum *= static_cast<float>(window_);
+        entry.counts = {static_cast<double>(*windows) * window_};
+        if (auto ok = check_entry(entry, tensor); !ok) return ok;
+        if (!out_.entries.emplace(tensor, std::move(entry)).second) {
+            return error{errc::duplicate, concat("the tensor ", quoted(tensor), " is there twice"), at};
+        }
+        return {};
+    }
+
+    source_reader in_;
+    std::uint32_t window_;
+    importance_matrix out_;
+};
+
+[[nodiscard]] inline gguf::tensor_info floats_tensor(std::string name, std::size_t columns, std::size_t rows) {
+    gguf::tensor_info out;
+    out.name = std::move(name);
+    out.type = dtype::f32;
+    out.n_dims = 2;
+    out.dims = {columns, rows, 1, 1};
+    return out;
+}
+
+}  // namespace detail
+
+inline result<importance_matrix> read_imatrix(byte_source& source, std::string_view name, std::uint32_t dat_window) {
+    char magic[4] = {};
+    if (source.size() >= sizeof magic) {
+        if (auto ok = source.read_at(0, std::as_writable_bytes(std::span(magic))); !ok) return std::move(ok).error().within(name);
+        if (std::string_view(magic, sizeof magic) == "GGUF") return detail::read_gguf_imatrix(source, name);
+    }
+    auto old = detail::dat_parser(source, dat_window).run();
+    if (old) return old;
+    std::vector<std::byte> head(static_cast<std::size_t>(std::min<std::uint64_t>(source.size(), gguf::foreign_head_size)));
+    if (auto ok = source.read_at(0, head); !ok) return std::move(ok).error().within(name);
+    if (const auto kind = gguf::describe_foreign(head); !kind.empty()) {
+        return error{errc::not_a_file, concat("this is no importance matrix but ", kind), error::no_offset, std::string(name)};
+    }
+    auto e = std::move(old).error();
+    e.message = concat("this is no GGUF file, and as an importance matrix of the older form it is damaged: ", e.message);
+    return std::move(e).within(name);
+}
+
+inline result<importance_matrix> read_imatrix(const std::filesystem::path& path, std::uint32_t dat_window) {
+    auto reader = file_reader::open(path);
+    if (!reader) return std::move(reader).error();
+    return read_imatrix(**reader, quoted(path.string()), dat_window);
+}
+
+inline result<void> write_imatrix(const importance_matrix& matrix, const std::filesystem::path& path) {
+    gguf::metadata meta;
+    meta.set("general.type", "imatrix");
+    meta.set("imatrix.datasets", gguf::value::strings(matrix.datasets));
+    meta.set("imatrix.chunk_count", matrix.chunks);
+    meta.set("imatrix.chunk_size", matrix.chunk_size);
+    if (matrix.run_hash != 0) meta.set("colibri.imatrix.run_hash", matrix.run_hash);
+    std::vector<gguf::tensor_info> tensors;
+    for (const auto& [tensor, entry] : matrix.entries) {
+        tensors.push_back(detail::floats_tensor(concat(tensor, detail::sums_suffix), entry.columns(), entry.matrices()));
+        tensors.push_back(detail::floats_tensor(concat(tensor, detail::counts_suffix), 1, entry.matrices()));
+    }
+    auto out = gguf::writer::create(path, meta, std::move(tensors));
+    if (!out) return std::move(out).error();
+    for (const auto& [tensor, entry] : matrix.entries) {
+        if (auto ok = out->write(std::as_bytes(std::span(entry.sums))); !ok) return ok;
+        std::vector<float> counts;
+        for (const double count : entry.counts) counts.push_back(static_cast<float>(count));
+        if (auto ok = out->write(std::as_bytes(std::span(counts))); !ok) return ok;
+    }
+    return out->finish();
+}
+
+}  // namespace colibri::eval
+
+// ---- colibri/eval/imatrix_collector.hpp
+
+// Collects an importance matrix while a model runs.
+#include <cmath>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+
+namespace colibri::eval {
+
+/// Sums the squares of what weight matrices are multiplied with. Sums are taken in double precision within the windows that run at
+/// once and rounded to float, as files have them, behind these: so it doesn't matter where a run was interrupted.
+class imatrix_collector {
+public:
+    /// `head`: also of the output matrix. `m` outlives it.
+    imatrix_collector(const model& m, bool head) : model_(m), head_(head) {}
+    imatrix_collector(const imatrix_collector&) = delete;
+    imatrix_collector& operator=(const imatrix_collector&) = delete;
+
+    /// For run_options::on_product; refers to this object.
+    [[nodiscard]] product_watch watch() {
+        return [this](const product_input& input) { add(input); };
+    }
+    /// Threads to sum with; without it, the calling one.
+    void use(thread_pool& pool) noexcept { pool_ = &pool; }
+
+    /// Adds what was seen since the last call to `matrix`. Errors: bad_value (sums that aren't finite), naming the tensor.
+    [[nodiscard]] result<void> move_to(importance_matrix& matrix) {
+        for (auto& [first, seen] : seen_) {
+            for (const auto tensor : seen.tensors) {
+                const auto& name = model_.file().tensors()[tensor].name;
+                auto& entry = matrix.entries[name];
+                if (entry.counts.empty()) {
+                    entry.sums.resize(seen.sums.size());
+                    entry.counts.resize(seen.counts.size());
+                }
+                if (entry.sums.size() != seen.sums.size() || entry.counts.size() != seen.counts.size()) {
+                    return error{errc::bad_shape, concat("the importance matrix to go on with has other sizes for ", quoted(name))};
+                }
+                for (std::size_t i = 0; i < seen.sums.size(); ++i) {
+                    entry.sums[i] = static_cast<float>(static_cast<double>(entry.sums[i]) + seen.sums[i]);
+                    if (!std::isfinite(entry.sums[i])) {
+                        return error{errc::bad_value, concat("the activations in front of ", quoted(name),
+                                                             " aren't finite; the model is damaged or can't compute this text")};
+                    }
+                }
+                for (std::size_t i = 0; i < seen.counts.size(); ++i) entry.counts[i] += seen.counts[i];
+            }
+            std::fill(seen.sums.begin(), seen.sums.end(), 0.0);
+            std::fill(seen.counts.begin(), seen.counts.end(), 0.0);
+        }
+        return {};
+    }
+
+private:
+    struct sums_of {
+        std::vector<weights::tensor_id> tensors;  ///< all take the same activations
+        std::vector<double> sums, counts;
+    };
+
+    void add(const product_input& input) {
+        const auto first = input.tensors.front();
+        const auto& tensors = model_.tensors();
+        if (!head_ && first == tensors.groups[tensors.head].tensors.front()) return;
+        const auto& x = *input.x;
+        const std::size_t k = x.k();
+        auto& seen = seen_[first];
+        if (seen.counts.empty()) {
+            const auto& info = model_.file().tensors()[first];
+            seen.tensors.assign(input.tensors.begin(), input.tensors.end());
+            seen.counts.resize(static_cast<std::size_t>(info.dims[2] * info.dims[3]));
+            seen.sums.resize(seen.counts.size() * k);
+        }
+        const bool all = input.columns.data() == nullptr;
+        const std::size_t n = all ? x.columns() : input.columns.size();
+        double* sums = seen.sums.data() + input.matrix * k;
+        seen.counts[input.matrix] += static_cast<double>(n);
+        const auto sum = [&](std::size_t begin, std::size_t end, unsigned) {
+            for (std::size_t t = 0; t < n; ++t) {
+                const float* row = x.data() + (all ? t : input.columns[t]) * x.stride();
+                for (std::size_t i = begin; i < end; ++i) sums[i] += static_cast<double>(row[i]) * static_cast<double>(row[i]);
+            }
+        };
+        if (pool_ == nullptr) sum(0, k, 0);
+        else pool_->for_chunks(k, 128, sum);
+    }
+
+    const model& model_;
+    bool head_;
+    thread_pool* pool_ = nullptr;
+    std::map<weights::tensor_id, sums_of> seen_;
+};
+
+/// Evaluates the windows that `matrix` doesn't have yet (from number matrix.chunks on) and adds them; `watch` is told of windows after
+/// each group and may save `matrix`, which is complete then. `collector.watch()` is the runner's on_product. Logits are computed only with
+/// `head`. Errors: those of window_runner::run and imatrix_collector::move_to; canceled.
+[[nodiscard]] inline result<void> collect_imatrix(window_runner& run, imatrix_collector& collector, const text_windows& text, bool head,
+                                                  importance_matrix& matrix, const window_watch& watch = {},
+                                                  const cancel_flag* cancel = nullptr) {
+    collector.use(run.pool());
+    for (std::size_t first = matrix.chunks; first < text.count; first = matrix.chunks) {
+        const std::size_t n = std::min<std::size_t>(run.at_once(), text.count - first);
+        const auto tokens = std::span(text.tokens).subspan(first * text.size, n * text.size);
+        const auto nothing = [](std::uint32_t, std::uint32_t, std::span<const float>) {};
+        if (auto ok = run.run(tokens, text.size, 0, head ? text.size : 0, nothing, cancel); !ok) return ok;
+        if (auto ok = collector.move_to(matrix); !ok) return ok;
+        matrix.chunks += static_cast<std::uint32_t>(n);
+        if (watch && !watch(matrix.chunks)) return detail::stopped();
+        if (cancel != nullptr && cancel->requested() && matrix.chunks < text.count) return detail::stopped();
+    }
+    return {};
+}
+
+}  // namespace colibri::eval
+
+// ---- colibri/eval/imatrix_statistics.hpp
+
+// What an importance matrix says of each tensor, in a few numbers.
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+
+namespace colibri::eval {
+
+/// Figures over the means of squares of a tensor's columns (of all experts that were used).
+struct importance_figures {
+    std::string tensor;
+    std::size_t columns = 0;         ///< of these experts together
+    std::size_t unused = 0;          ///< experts that were never used
+    double sum = 0.0, least = 0.0, most = 0.0, mean = 0.0, deviation = 0.0;
+    double active = 0.0;             ///< share of columns above 1e-5
+    double entropy = 0.0;            ///< of the columns' shares of the sum, in bits
+    double outstanding = 0.0;        ///< share of columns above the mean by more than the standard deviation
+    std::optional<double> likeness;  ///< cosine between this tensor's sums and those of the layer before, if there is one
+};
+
+namespace detail {
+
+/// "blk.7.x" -> "blk.6.x"; empty where there is no layer before.
+[[nodiscard]] inline std::string layer_before(std::string_view tensor) {
+    constexpr std::string_view front = "blk.";
+    if (!tensor.starts_with(front)) return {};
+    const auto end = tensor.find('.', front.size());
+    if (end == std::string_view::npos) return {};
+    const auto layer = parse_number<std::uint32_t>(tensor.substr(front.size(), end - front.size()));
+    return !layer || *layer == 0 ? std::string() : concat(front, *layer - 1, tensor.substr(end));
+}
+
+[[nodiscard]] inline double cosine(const std::vector<float>& a, const std::vector<float>& b) noexcept {
+    double dot = 0.0, aa = 0.0, bb = 0.0;
+    for (std::size_t i = 0; i < a.size(); ++i) {
+        dot += static_cast<double>(a[i]) * static_cast<double>(b[i]);
+        aa += static_cast<double>(a[i]) * static_cast<double>(a[i]);
+        bb += static_cast<double>(b[i]) * static_cast<double>(b[i]);
+    }
+    return aa > 0.0 && bb > 0.0 ? dot / std::sqrt(aa * bb) : 0.0;
+}
+
+}  // namespace detail
+
+/// Figures of one entry.
+[[nodiscard]] inline importance_figures figures_of(const importance_matrix& matrix, std::string_view tensor, const importance& entry) {
+    importance_figures out;
+    out.tensor = tensor;
+    std::vector<double> means;
+    for (std::size_t m = 0; m < entry.matrices(); ++m) {
+        if (entry.count(m) <= 0.0) {
+            ++out.unused;
+            continue;
+        }
+        for (std::size_t c = 0; c < entry.columns(); ++c) {
+            means.push_back(static_cast<double>(entry.sums[m * entry.columns() + c]) / entry.count(m));
+        }
+    }
+    if (const auto before = detail::layer_before(tensor); !before.empty()) {
+        const auto* other = matrix.find(before);
+        if (other != nullptr && other->sums.size() == entry.sums.size()) out.likeness = detail::cosine(entry.sums, other->sums);
+    }
+    out.columns = means.size();
+    if (means.empty()) return out;
+    const auto n = static_cast<double>(means.size());
+    const auto [least, most] = std::minmax_element(means.begin(), means.end());
+    out.least = *least;
+    out.most = *most;
+    for (const double x : means) out.sum += x;
+    out.mean = out.sum / n;
+    for (const double x : means) out.deviation += (x - out.mean) * (x - out.mean);
+    out.deviation = std::sqrt(out.deviation / n);
+    for (const double x : means) {
+        if (x > 1e-5) out.active += 1.0 / n;
+        if (x > out.mean + out.deviation) out.outstanding += 1.0 / n;
+        if (const double p = out.sum > 0.0 ? x / out.sum : 0.0; p > 0.0) out.entropy -= p * std::log2(p);
+    }
+    return out;
+}
+
+}  // namespace colibri::eval
+
+// ---- colibri/eval/npy_writer.hpp
+
+// Matrices of floats as NumPy reads them.
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <utility>
+
+
+namespace colibri::eval {
+
+/// Writes a .npy file (version 1.0; little-endian float32, C order), row by row; it appears when it is complete. Source: NumPy's format
+/// description.
+class npy_writer {
+public:
+    /// Errors: those of atomic_writer (also: the disk is too full).
+    [[nodiscard]] static result<npy_writer> create(const std::filesystem::path& path, std::uint64_t rows, std::uint64_t columns) {
+        std::string text = concat("{'descr': '<f4', 'fortran_order': False, 'shape': (", rows, ", ", columns, "), }");
+        // Magic, length and text with its line end fill multiples of 64 bytes.
+        constexpr std::size_t front = 10;
+        text.append(63 - (front + text.size()) % 64, ' ');
+        text += '\n';
+        write_options options;
+        options.expected_size = front + text.size() + rows * columns * sizeof(float);
+        auto out = atomic_writer::create(path, options);
+        if (!out) return std::move(out).error();
+        npy_writer made(*std::move(out), options.expected_size);
+        std::string head = std::string("\x93NUMPY\x01\0", 8);
+        head += static_cast<char>(text.size() & 0xff);
+        head += static_cast<char>(text.size() >> 8);
+        if (auto ok = made.out_.write(head + text); !ok) return std::move(ok).error();
+        return made;
+    }
+
+    /// The next values. Errors: io.
+    [[nodiscard]] result<void> write(std::span<const float> values) { return out_.write(std::as_bytes(values)); }
+    /// Errors: invalid_argument (values are missing), io.
+    [[nodiscard]] result<void> finish() {
+        if (out_.written() != size_) return error{errc::invalid_argument, concat(out_.written(), " of ", size_, " bytes were written")};
+        return out_.commit();
+    }
+
+private:
+    npy_writer(atomic_writer out, std::uint64_t size) : out_(std::move(out)), size_(size) {}
+
+    atomic_writer out_;
+    std::uint64_t size_;
+};
+
+}  // namespace colibri::eval
+
+// ---- colibri/quantize/convert_values.hpp
+
+// Blocks of one type turned into blocks of another, with everything that isn't a number noticed.
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <span>
+#include <string>
+
+
+namespace colibri::quantize {
+
+/// What one call of `convert_values` turns. Sizes are those of the same whole blocks of both types.
+struct values_to_convert {
+    dtype from;
+    dtype to;
+    std::span<const std::byte> in;
+    std::span<std::byte> out;
+    std::span<const float> importance;  ///< of `columns` columns, or empty
+    std::uint64_t columns;              ///< of a row
+    std::uint64_t column;               ///< of the first value; not 0 only within one row
+};
+
+/// A value that stops the work.
+struct bad_value {
+    std::uint64_t index;  ///< from the first value of the call
+    error what;
+};
+
+namespace detail {
+
+/// Largest magnitude as a bit pattern; at least that of infinity if there is an infinity or a NaN.
+[[nodiscard]] inline std::uint32_t largest_bits(std::span<const float> x) noexcept {
+    std::uint32_t out = 0;
+    for (const float value : x) out = std::max(out, std::bit_cast<std::uint32_t>(value) & 0x7fffffffu);
+    return out;
+}
+
+inline constexpr std::uint32_t infinite_bits = 0x7f800000u;
+
+[[nodiscard]] inline std::size_t first_not_finite(std::span<const float> x) noexcept {
+    return static_cast<std::size_t>(std::ranges::find_if(x, [](float v) { return !std::isfinite(v); }) - x.begin());
+}
+
+/// The value that `convert_row` found first, if any.
+[[nodiscard]] inline std::optional<bad_value> convert_row(const values_to_convert& work, std::span<const std::byte> in, std::span<std::byte> out,
+                                                          std::span<const float> importance, std::span<float> values) {
+    if (auto ok = quant::decode_row(work.from, in, values); !ok) return bad_value{0, std::move(ok).error()};
+    const std::uint32_t largest = largest_bits(values);
+    if (largest >= infinite_bits) {
+        const std::size_t at = first_not_finite(values);
+        return bad_value{at, error{errc::bad_value, concat(std::isnan(values[at]) ? "is not a number (NaN)" : "is infinite")}};
+    }
+    if (work.from == work.to) {
+        std::memcpy(out.data(), in.data(), in.size());
+        return std::nullopt;
+    }
+    if (auto ok = quant::encode_row(work.to, values, importance, out); !ok) return bad_value{0, std::move(ok).error()};
+    // No type has a smaller range than half floats, in which all scales are that aren't BF16, F32 or powers of two.
+    constexpr float safe = 32768.0f;
+    if (std::bit_cast<float>(largest) < safe) return std::nullopt;
+    const std::size_t worst = static_cast<std::size_t>(
+        std::ranges::max_element(values, {}, [](float v) { return std::fabs(v); }) - values.begin());
+    const float value = values[worst];
+    if (auto ok = quant::decode_row(work.to, out, values); !ok) return bad_value{0, std::move(ok).error()};
+    if (largest_bits(values) < infinite_bits) return std::nullopt;
+    return bad_value{worst, error{errc::bad_value, concat("is ", value, ", too large for ", name(work.to), "; write BF16 or F32")}};
+}
+
+}  // namespace detail
+
+/// Turns values row by row; `scratch` has room for a row of the call's values. The first value that is infinite, no number, or too large
+/// for the new type ends it. Importance that is 0 everywhere counts as none where the type can do without. Allocates only for errors.
+[[nodiscard]] inline std::optional<bad_value> convert_values(const values_to_convert& work, std::span<float> scratch) {
+    const auto from = *find_dtype(static_cast<std::uint32_t>(work.from));
+    const auto to = *find_dtype(static_cast<std::uint32_t>(work.to));
+    const std::uint64_t values = work.in.size() / from.block_bytes * from.block_size;
+    const std::uint64_t row = std::min(values, work.columns);
+    for (std::uint64_t at = 0; at < values; at += row) {
+        const auto in = work.in.subspan(at / from.block_size * from.block_bytes, row / from.block_size * from.block_bytes);
+        const auto out = work.out.subspan(at / to.block_size * to.block_bytes, row / to.block_size * to.block_bytes);
+        const auto importance = work.importance.empty() ? work.importance : work.importance.subspan(work.column, row);
+        if (auto bad = detail::convert_row(work, in, out, importance, scratch.first(row))) {
+            bad->index += at;
+            return bad;
+        }
+    }
+    return std::nullopt;
+}
+
+}  // namespace colibri::quantize
+
+// ---- colibri/quantize/tensor_role.hpp
+
+// What a tensor's name says of its part in a model, and which tensors are quantised at all.
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+
+namespace colibri::quantize {
+
+/// Parts of a model that mixtures tell apart.
+enum class tensor_role : std::uint8_t {
+    output,
+    embedding,
+    attention_q,
+    attention_k,
+    attention_v,  ///< also the joint q, k, v projection and the compressed keys' and values' one
+    attention_output,
+    ffn_up,
+    ffn_gate,
+    ffn_down,
+    other,
+};
+
+namespace detail {
+
+[[nodiscard]] constexpr bool has(std::string_view text, std::string_view part) noexcept {
+    return text.find(part) != std::string_view::npos;
+}
+
+}  // namespace detail
+
+/// Role by name, as GGUF names tensors.
+[[nodiscard]] constexpr tensor_role role_of(std::string_view name) noexcept {
+    using detail::has;
+    if (name == "output.weight") return tensor_role::output;
+    if (name == "token_embd.weight" || name == "per_layer_token_embd.weight") return tensor_role::embedding;
+    if (has(name, "attn_qkv.weight") || has(name, "attn_kv_b.weight") || has(name, "attn_v.weight")) return tensor_role::attention_v;
+    if (has(name, "attn_k.weight")) return tensor_role::attention_k;
+    if (has(name, "attn_q.weight")) return tensor_role::attention_q;
+    if (has(name, "attn_output.weight")) return tensor_role::attention_output;
+    if (has(name, "ffn_up")) return tensor_role::ffn_up;
+    if (has(name, "ffn_gate")) return tensor_role::ffn_gate;
+    if (has(name, "ffn_down")) return tensor_role::ffn_down;
+    return tensor_role::other;
+}
+
+/// N of a name that begins with "blk.N.", or nothing.
+[[nodiscard]] inline std::optional<std::uint32_t> block_of(std::string_view name) noexcept {
+    if (!name.starts_with("blk.")) return std::nullopt;
+    name.remove_prefix(4);
+    const auto dot = name.find('.');
+    if (dot == std::string_view::npos || name.front() == '+') return std::nullopt;
+    return parse_number<std::uint32_t>(name.substr(0, dot));
+}
+
+/// Whether weights of this name and shape are ever quantised: matrices and stacks of them whose name ends in "weight", but for norms,
+/// routers, position tables, small convolutions and other small tensors that errors in would cost more than they save.
+[[nodiscard]] inline bool is_quantisable(const gguf::tensor_info& tensor) noexcept {
+    // Parts of names. What they stand for: norms; routers, their tables and indexers; gemma 3n's small corrections; convolutions of
+    // state-space layers; rwkv's mixing vectors; T5's positions; parts of image and sound encoders.
+    constexpr std::string_view kept[] = {
+        "_norm.weight", "ffn_gate_inp.weight", "ffn_gate_tid2eid.weight", "indexer.k_proj.weight", "indexer.q_proj.weight", "altup",
+        "laurel", "per_layer_model_proj", "ssm_conv1d", "shortconv.conv.weight", "time_mix_first.weight", "time_mix_w0.weight",
+        "time_mix_w1.weight", "time_mix_w2.weight", "time_mix_v0.weight", "time_mix_v1.weight", "time_mix_v2.weight",
+        "time_mix_a0.weight", "time_mix_a1.weight", "time_mix_a2.weight", "time_mix_g1.weight", "time_mix_g2.weight",
+        "time_mix_decay_w1.weight", "time_mix_decay_w2.weight", "time_mix_lerp_fused.weight", "attn_rel_b.weight", ".position_embd",
+        "sam.pos_embd", "sam.neck.", "sam.net_", ".rel_pos", ".patch_embd", ".patch_merger", "a.rvq.codebook", "mm.a.code_embd"};
+    const std::string_view name = tensor.name;
+    const bool is_matrix = tensor.dims[1] > 1 || tensor.dims[2] > 1 || tensor.dims[3] > 1;
+    if (!is_matrix || !name.ends_with("weight")) return false;
+    if (name == "position_embd.weight" || name == "token_types.weight") return false;
+    for (const auto part : kept) {
+        if (detail::has(name, part)) return false;
+    }
+    return true;
+}
+
+}  // namespace colibri::quantize
+
+// ---- colibri/quantize/model_facts.hpp
+
+// What mixtures ask about a model.
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <string>
+
+
+namespace colibri::quantize {
+
+/// Facts from a file's header. What a file doesn't say, or says wrongly, is 0: a container that isn't a model can be quantised too.
+struct model_facts {
+    std::string architecture;
+    std::uint32_t blocks = 0;
+    std::uint32_t experts = 0;
+    std::uint32_t query_heads_per_kv = 0;  ///< of the first layer
+    std::uint32_t unused_blocks = 0;       ///< at the end: what predicts further tokens, which ordinary use leaves out
+    std::uint32_t attention_values = 0;    ///< tensors of role attention_v
+    bool is_70b = false;                   ///< 80 layers whose values' projections are shared by many heads
+    bool is_tied = true;                   ///< the embeddings are the output head as well
+
+    /// Reads them. `tensors` may have any order.
+    [[nodiscard]] static model_facts of(const gguf::metadata& meta, std::span<const gguf::tensor_info> tensors) {
+        model_facts out;
+        out.architecture = meta.get_or<std::string>("general.architecture", "").value_or(std::string());
+        const auto number = [&](std::string_view key) {
+            return first_number(meta, concat(out.architecture, ".", key));
+        };
+        out.blocks = number("block_count");
+        out.experts = number("expert_count");
+        out.unused_blocks = number("nextn_predict_layers");
+        const std::uint32_t heads = number("attention.head_count");
+        // Without a number of its own every query head has its key.
+        const bool has_kv = meta.contains(concat(out.architecture, ".attention.head_count_kv"));
+        const std::uint32_t kv_heads = has_kv ? number("attention.head_count_kv") : heads;
+        out.query_heads_per_kv = kv_heads == 0 ? 0 : heads / kv_heads;
+        const std::string& a = out.architecture;
+        out.is_70b = (a == "llama" && out.blocks == 80 && heads != kv_heads) || (a == "jais2" && out.blocks == 68) ||
+                     (out.blocks == 80 && (a == "qwen2" || a == "deci" || a == "olmo"));
+        for (const auto& tensor : tensors) {
+            const auto role = role_of(tensor.name);
+            if (role == tensor_role::attention_v) ++out.attention_values;
+            if (role == tensor_role::output) out.is_tied = false;
+        }
+        if (out.blocks == 0) {
+            for (const auto& tensor : tensors) {
+                if (const auto block = block_of(tensor.name); block && *block < 0xffff) out.blocks = std::max(out.blocks, *block + 1);
+            }
+        }
+        return out;
+    }
+
+private:
+    /// A number, or the first one of an array.
+    [[nodiscard]] static std::uint32_t first_number(const gguf::metadata& meta, std::string_view key) {
+        const gguf::value* found = meta.find(key);
+        return found == nullptr || found->size() == 0 ? 0 : found->at<std::uint32_t>(0).value_or(0u);
+    }
+};
+
+}  // namespace colibri::quantize
+
+// ---- colibri/quantize/mixture_name.hpp
+
+// The names that people give to kinds of quantised files, and the tensor type that each stands for first of all.
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+
+namespace colibri::quantize {
+
+/// A kind of file, by the number that `general.file_type` has for it. Most are mixtures of tensor types.
+enum class mixture : std::uint32_t {
+    f32 = 0,
+    f16 = 1,
+    q4_0 = 2,
+    q4_1 = 3,
+    q8_0 = 7,
+    q5_0 = 8,
+    q5_1 = 9,
+    q2_k = 10,
+    q3_k_s = 11,
+    q3_k_m = 12,
+    q3_k_l = 13,
+    q4_k_s = 14,
+    q4_k_m = 15,
+    q5_k_s = 16,
+    q5_k_m = 17,
+    q6_k = 18,
+    iq2_xxs = 19,
+    iq2_xs = 20,
+    q2_k_s = 21,
+    iq3_xs = 22,
+    iq3_xxs = 23,
+    iq1_s = 24,
+    iq4_nl = 25,
+    iq3_s = 26,
+    iq3_m = 27,
+    iq2_s = 28,
+    iq2_m = 29,
+    iq4_xs = 30,
+    iq1_m = 31,
+    bf16 = 32,
+    tq1_0 = 36,
+    tq2_0 = 37,
+    mxfp4_moe = 38,
+    q1_0 = 40,
+    q2_0 = 41,
+    copy = ~std::uint32_t{0},  ///< every tensor as it is; no number of the format
+};
+
+/// What belongs to a name.
+struct mixture_row {
+    mixture id;
+    std::string_view name;
+    dtype base;  ///< type of what isn't treated specially; f32 for copy, where it means nothing
+};
+
+/// All kinds of files, the largest first.
+inline constexpr std::array mixture_table = {
+    mixture_row{mixture::f32, "F32", dtype::f32},         mixture_row{mixture::bf16, "BF16", dtype::bf16},
+    mixture_row{mixture::f16, "F16", dtype::f16},         mixture_row{mixture::q8_0, "Q8_0", dtype::q8_0},
+    mixture_row{mixture::q6_k, "Q6_K", dtype::q6_k},      mixture_row{mixture::q5_1, "Q5_1", dtype::q5_1},
+    mixture_row{mixture::q5_k_m, "Q5_K_M", dtype::q5_k},  mixture_row{mixture::q5_k_s, "Q5_K_S", dtype::q5_k},
+    mixture_row{mixture::q5_0, "Q5_0", dtype::q5_0},      mixture_row{mixture::q4_1, "Q4_1", dtype::q4_1},
+    mixture_row{mixture::q4_k_m, "Q4_K_M", dtype::q4_k},  mixture_row{mixture::q4_k_s, "Q4_K_S", dtype::q4_k},
+    mixture_row{mixture::q4_0, "Q4_0", dtype::q4_0},      mixture_row{mixture::iq4_nl, "IQ4_NL", dtype::iq4_nl},
+    mixture_row{mixture::iq4_xs, "IQ4_XS", dtype::iq4_xs}, mixture_row{mixture::mxfp4_moe, "MXFP4_MOE", dtype::mxfp4},
+    mixture_row{mixture::q3_k_l, "Q3_K_L", dtype::q3_k},  mixture_row{mixture::q3_k_m, "Q3_K_M", dtype::q3_k},
+    mixture_row{mixture::q3_k_s, "Q3_K_S", dtype::q3_k},  mixture_row{mixture::iq3_m, "IQ3_M", dtype::iq3_s},
+    mixture_row{mixture::iq3_s, "IQ3_S", dtype::iq3_s},   mixture_row{mixture::iq3_xs, "IQ3_XS", dtype::iq3_s},
+    mixture_row{mixture::iq3_xxs, "IQ3_XXS", dtype::iq3_xxs}, mixture_row{mixture::q2_k, "Q2_K", dtype::q2_k},
+    mixture_row{mixture::q2_k_s, "Q2_K_S", dtype::q2_k},  mixture_row{mixture::iq2_m, "IQ2_M", dtype::iq2_s},
+    mixture_row{mixture::iq2_s, "IQ2_S", dtype::iq2_xs},  mixture_row{mixture::iq2_xs, "IQ2_XS", dtype::iq2_xs},
+    mixture_row{mixture::q2_0, "Q2_0", dtype::q2_0},      mixture_row{mixture::iq2_xxs, "IQ2_XXS", dtype::iq2_xxs},
+    mixture_row{mixture::tq2_0, "TQ2_0", dtype::tq2_0},   mixture_row{mixture::iq1_m, "IQ1_M", dtype::iq1_m},
+    mixture_row{mixture::tq1_0, "TQ1_0", dtype::tq1_0},   mixture_row{mixture::iq1_s, "IQ1_S", dtype::iq1_s},
+    mixture_row{mixture::q1_0, "Q1_0", dtype::q1_0},      mixture_row{mixture::copy, "COPY", dtype::f32},
+};
+
+/// The row of a mixture. Precondition: `id` is one of the enumerators.
+[[nodiscard]] constexpr const mixture_row& row_of(mixture id) noexcept {
+    for (const auto& row : mixture_table) {
+        if (row.id == id) return row;
+    }
+    return mixture_table.back();
+}
+
+/// Published name, upper case ("Q4_K_M").
+[[nodiscard]] constexpr std::string_view name(mixture id) noexcept { return row_of(id).name; }
+
+/// Type of the tensors that the mixture doesn't treat specially.
+[[nodiscard]] constexpr dtype base_type(mixture id) noexcept { return row_of(id).base; }
+
+/// Whether a type stores blocks of codes, as opposed to single floats or integers.
+[[nodiscard]] constexpr bool is_quantised(dtype type) noexcept {
+    const auto row = find_dtype(static_cast<std::uint32_t>(type));
+    return row && row->block_size > 1;
+}
+
+namespace detail {
+
+[[nodiscard]] inline std::string upper(std::string_view text) {
+    std::string out(text);
+    for (char& c : out) c = c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
+    return out;
+}
+
+}  // namespace detail
+
+/// The mixture that a text means, or nothing: a name in any case, an alias (Q3_K, Q4_K, Q5_K), or a number of `general.file_type`.
+[[nodiscard]] inline std::optional<mixture> find_mixture(std::string_view text) {
+    const std::string wanted = detail::upper(text);
+    if (wanted == "Q3_K") return mixture::q3_k_m;
+    if (wanted == "Q4_K") return mixture::q4_k_m;
+    if (wanted == "Q5_K") return mixture::q5_k_m;
+    const auto number = parse_number<std::uint32_t>(text);
+    for (const auto& row : mixture_table) {
+        if (row.name == wanted) return row.id;
+        if (number && row.id != mixture::copy && static_cast<std::uint32_t>(row.id) == *number) return row.id;
+    }
+    return std::nullopt;
+}
+
+/// The same, or why there is none. Errors: invalid_argument.
+[[nodiscard]] inline result<mixture> parse_mixture(std::string_view text) {
+    if (const auto found = find_mixture(text)) return *found;
+    std::string known;
+    for (const auto& row : mixture_table) known += concat(known.empty() ? "" : " ", row.name);
+    return error{errc::invalid_argument, concat(quoted(text), " is no type to write; there are ", known)};
+}
+
+/// The tensor type of that name in any case. Errors: invalid_argument (no such type, or none that weights are written in).
+[[nodiscard]] inline result<dtype> parse_tensor_type(std::string_view text) {
+    constexpr auto is_weight = [](dtype type) {
+        return is_quantised(type) ? type != dtype::q8_1 && type != dtype::q8_k
+                                  : type == dtype::f32 || type == dtype::f16 || type == dtype::bf16;
+    };
+    const std::string wanted = detail::upper(text);
+    for (const auto& row : dtype_table) {
+        if (row.name == wanted && is_weight(row.type)) return row.type;
+    }
+    std::string known;
+    for (const auto& row : dtype_table) {
+        if (is_weight(row.type)) known += concat(known.empty() ? "" : " ", row.name);
+    }
+    return error{errc::invalid_argument, concat(quoted(text), " is no tensor type; there are ", known)};
+}
+
+}  // namespace colibri::quantize
+
+// ---- colibri/quantize/metadata_changes.hpp
+
+// Metadata that a quantised file has in place of its source's.
+#include <limits>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+
+namespace colibri::quantize {
+
+/// A key with the value that it shall have.
+struct metadata_override {
+    std::string key;
+    gguf::value value;
+};
+
+/// Reads "KEY=TYPE:VALUE", where TYPE is int, float, bool or str. A whole number becomes u32 if it fits, else i32, u64 or i64.
+/// Errors: invalid_argument.
+[[nodiscard]] inline result<metadata_override> parse_override(std::string_view text) {
+    const auto refuse = [&](std::string_view why) {
+        return error{errc::invalid_argument,
+                     concat(quoted(text), " ", why, "; write KEY=TYPE:VALUE, where TYPE is int, float, bool or str")};
+    };
+    const auto equals = text.find('=');
+    if (equals == std::string_view::npos || equals == 0) return refuse("names no key");
+    const std::string_view key = text.substr(0, equals);
+    const std::string_view rest = text.substr(equals + 1);
+    const auto colon = rest.find(':');
+    if (colon == std::string_view::npos) return refuse("has no type");
+    const std::string_view type = rest.substr(0, colon);
+    const std::string_view value = rest.substr(colon + 1);
+    if (key.size() > gguf::max_key_size || !gguf::detail::check_name("key", key, error::no_offset)) return refuse("has no key of a GGUF file");
+    if (key.starts_with("split.")) return refuse("is about how the model is split, which follows from the other options");
+    metadata_override out{std::string(key), {}};
+    if (type == "str") {
+        out.value = gguf::value::of(value);
+    } else if (type == "bool") {
+        if (value != "true" && value != "false") return refuse("is neither true nor false");
+        out.value = gguf::value::of(value == "true");
+    } else if (type == "float") {
+        const auto number = parse_number<float>(value);
+        if (!number) return refuse("has no number");
+        out.value = gguf::value::of(*number);
+    } else if (type == "int") {
+        const auto number = parse_number<std::int64_t>(value);
+        const auto large = parse_number<std::uint64_t>(value);
+        if (!number && !large) return refuse("has no whole number");
+        if (large && *large <= std::numeric_limits<std::uint32_t>::max()) out.value = gguf::value::of(static_cast<std::uint32_t>(*large));
+        else if (large) out.value = gguf::value::of(*large);
+        else if (*number >= std::numeric_limits<std::int32_t>::min()) out.value = gguf::value::of(static_cast<std::int32_t>(*number));
+        else out.value = gguf::value::of(*number);
+    } else {
+        return refuse("has an unknown type");
+    }
+    return out;
+}
+
+namespace detail {
+
+/// `given` in the width of `type` when it is a number that fits there, else as it is.
+[[nodiscard]] inline gguf::value in_type_of(gguf::value given, gguf::value_type type) {
+    const auto as = [&]<class T>(T) -> gguf::value {
+        auto number = given.as<T>();
+        return number ? gguf::value::of(*number) : std::move(given);
+    };
+    if (!gguf::is_integer(given.type()) && !gguf::is_float(given.type())) return given;
+    switch (type) {
+        case gguf::value_type::u8: return as(std::uint8_t{});
+        case gguf::value_type::i8: return as(std::int8_t{});
+        case gguf::value_type::u16: return as(std::uint16_t{});
+        case gguf::value_type::i16: return as(std::int16_t{});
+        case gguf::value_type::u32: return as(std::uint32_t{});
+        case gguf::value_type::i32: return as(std::int32_t{});
+        case gguf::value_type::u64: return as(std::uint64_t{});
+        case gguf::value_type::i64: return as(std::int64_t{});
+        case gguf::value_type::f64: return gguf::is_float(given.type()) ? as(double{}) : std::move(given);
+        default: return given;
+    }
+}
+
+}  // namespace detail
+
+/// Puts values in place; a number keeps the width that the key has already, if it fits.
+inline void apply(std::span<const metadata_override> overrides, gguf::metadata& meta) {
+    for (const auto& change : overrides) {
+        const gguf::value* old = meta.find(change.key);
+        meta.set(change.key, old == nullptr ? change.value : detail::in_type_of(change.value, old->type()));
+    }
+}
+
+/// Marks a file as made: format version of its blocks, and the kind (not for copy). What said how the source was split is taken away.
+inline void mark_as(mixture kind, gguf::metadata& meta) {
+    constexpr std::uint32_t block_formats_version = 2;
+    for (const char* key : {"split.no", "split.count", "split.tensors.count"}) meta.remove(key);
+    meta.set("general.quantization_version", block_formats_version);
+    if (kind != mixture::copy) meta.set("general.file_type", static_cast<std::uint32_t>(kind));
+}
+
+}  // namespace colibri::quantize
+
+// ---- colibri/quantize/mixture.hpp
+
+// Which type each tensor of a model gets in a named mixture.
+#include <algorithm>
+#include <cstdint>
+#include <initializer_list>
+#include <string_view>
+
+
+namespace colibri::quantize {
+
+/// A type whose blocks fit rows of `columns`: `type` itself, the nearest one with blocks of 32, or F16.
+[[nodiscard]] constexpr dtype fitting_type(dtype type, std::uint64_t columns) noexcept {
+    const auto fits = [&](dtype t) {
+        const auto row = find_dtype(static_cast<std::uint32_t>(t));
+        return row && columns % row->block_size == 0;
+    };
+    if (fits(type)) return type;
+    dtype nearest = type;
+    switch (type) {
+        case dtype::iq1_s:
+        case dtype::iq1_m:
+        case dtype::iq2_xxs:
+        case dtype::iq2_xs:
+        case dtype::iq2_s:
+        case dtype::iq3_xxs:
+        case dtype::iq3_s:
+        case dtype::iq4_xs: nearest = dtype::iq4_nl; break;
+        case dtype::q1_0:
+        case dtype::q2_0:
+        case dtype::q2_k:
+        case dtype::q3_k:
+        case dtype::tq1_0:
+        case dtype::tq2_0:
+        case dtype::nvfp4: nearest = dtype::q4_0; break;
+        case dtype::q4_k: nearest = dtype::q5_0; break;
+        case dtype::q5_k: nearest = dtype::q5_1; break;
+        case dtype::q6_k: nearest = dtype::q8_0; break;
+        default: break;
+    }
+    return fits(nearest) ? nearest : dtype::f16;
+}
+
+/// Whether this tensor would come out as noise without importance weights, so that it isn't written without.
+[[nodiscard]] constexpr bool wants_importance(std::string_view tensor, dtype type, mixture kind) noexcept {
+    const auto role = role_of(tensor);
+    if (role == tensor_role::embedding || role == tensor_role::output) return false;
+    switch (type) {
+        case dtype::iq1_s:
+        case dtype::iq1_m:
+        case dtype::iq2_xxs:
+        case dtype::iq2_xs:
+        case dtype::iq2_s:
+        case dtype::iq3_xxs: return true;
+        case dtype::q2_k: return kind == mixture::q2_k_s;
+        default: return false;
+    }
+}
+
+/// Gives types to the tensors of one model, which are asked for in the order of `goes_before`: some rules count.
+class type_chooser {
+public:
+    type_chooser(mixture kind, const model_facts& facts, bool has_importance)
+        : kind_(kind), facts_(facts), has_importance_(has_importance) {}
+
+    /// The mixture's type for a tensor that is_quantisable, before `fitting_type`. Precondition: the mixture's base type is quantised.
+    [[nodiscard]] dtype choose(const gguf::tensor_info& tensor);
+
+    /// The order in which a model's tensors are counted: those outside blocks by name, then block by block.
+    [[nodiscard]] static bool goes_before(std::string_view a, std::string_view b) noexcept {
+        const auto place = [](std::string_view name) -> std::int64_t {
+            const auto block = block_of(name);
+            return block ? static_cast<std::int64_t>(*block) : -1;
+        };
+        const auto pa = place(a);
+        const auto pb = place(b);
+        return pa != pb ? pa < pb : a < b;
+    }
+
+private:
+    [[nodiscard]] bool is(std::initializer_list<mixture> kinds) const noexcept {
+        return std::find(kinds.begin(), kinds.end(), kind_) != kinds.end();
+    }
+    [[nodiscard]] bool is_two_bit() const noexcept {
+        return is({mixture::iq2_xxs, mixture::iq2_xs, mixture::iq2_s, mixture::iq2_m, mixture::iq1_s, mixture::iq1_m});
+    }
+    [[nodiscard]] bool is_falcon() const noexcept { return facts_.architecture == "falcon"; }
+    [[nodiscard]] bool shares_values() const noexcept { return facts_.query_heads_per_kv >= 4; }
+    /// Mixtures of eight experts, whose attention is small beside them.
+    [[nodiscard]] bool has_eight_experts() const noexcept { return facts_.experts == 8; }
+
+    /// The first and last eighth of the layers, and every third one between.
+    [[nodiscard]] static bool is_worth_more(std::uint32_t layer, std::uint32_t layers) noexcept {
+        return layer < layers / 8 || layer >= 7 * layers / 8 || (layer - layers / 8) % 3 == 2;
+    }
+    /// The layer that rules mean: with experts that of the name, else how many such tensors came before.
+    [[nodiscard]] std::uint32_t layer_of(const gguf::tensor_info& tensor, std::uint32_t counted) const noexcept {
+        return facts_.experts > 1 ? block_of(tensor.name).value_or(counted) : counted;
+    }
+
+    [[nodiscard]] dtype head(std::uint64_t columns, dtype base) const noexcept;
+    [[nodiscard]] dtype embedding(dtype base) const noexcept;
+    [[nodiscard]] dtype of_two_bits(tensor_role role, dtype base) noexcept;
+    [[nodiscard]] dtype values(dtype base) noexcept;
+    [[nodiscard]] dtype keys_or_queries(tensor_role role, dtype base) const noexcept;
+    [[nodiscard]] dtype attention_output(dtype base) const noexcept;
+    [[nodiscard]] dtype down(const gguf::tensor_info& tensor, dtype base) noexcept;
+    [[nodiscard]] dtype up_or_gate(std::uint32_t layer, dtype base) const noexcept;
+
+    mixture kind_;
+    model_facts facts_;
+    bool has_importance_;
+    std::uint32_t values_seen_ = 0;
+    std::uint32_t downs_seen_ = 0;
+    std::uint32_t ups_seen_ = 0;
+    std::uint32_t gates_seen_ = 0;
+};
+
+inline dtype type_chooser::choose(const gguf::tensor_info& tensor) {
+    const dtype base = base_type(kind_);
+    const auto role = role_of(tensor.name);
+    if (role == tensor_role::output || (role == tensor_role::embedding && facts_.is_tied)) return head(tensor.dims[0], base);
+    if (kind_ == mixture::mxfp4_moe) return tensor.dims[2] > 1 ? dtype::mxfp4 : dtype::q8_0;
+    if (role == tensor_role::embedding) return embedding(base);
+    if (is_two_bit()) return of_two_bits(role, base);
+    switch (role) {
+        case tensor_role::attention_v: return values(base);
+        case tensor_role::attention_k:
+        case tensor_role::attention_q: return keys_or_queries(role, base);
+        case tensor_role::attention_output: return attention_output(base);
+        case tensor_role::ffn_down: return down(tensor, base);
+        case tensor_role::ffn_gate: return up_or_gate(layer_of(tensor, gates_seen_++), base);
+        case tensor_role::ffn_up: return up_or_gate(layer_of(tensor, ups_seen_++), base);
+        default: return base;
+    }
+}
+
+inline dtype type_chooser::head(std::uint64_t columns, dtype base) const noexcept {
+    const auto row = find_dtype(static_cast<std::uint32_t>(base));
+    if (kind_ == mixture::mxfp4_moe || is_falcon() || columns % row->block_size != 0 || base == dtype::q8_0) return dtype::q8_0;
+    return is_two_bit() || kind_ == mixture::iq3_xxs ? dtype::q5_k : dtype::q6_k;
+}
+
+inline dtype type_chooser::embedding(dtype base) const noexcept {
+    if (is({mixture::iq2_xxs, mixture::iq2_xs, mixture::iq1_s, mixture::iq1_m})) return dtype::q2_k;
+    if (is({mixture::iq2_s, mixture::iq2_m, mixture::iq3_xxs})) return dtype::iq3_s;
+    if (is({mixture::tq1_0, mixture::tq2_0, mixture::q2_0})) return dtype::q4_k;
+    return base;
+}
+
+inline dtype type_chooser::of_two_bits(tensor_role role, dtype base) noexcept {
+    const bool is_larger = is({mixture::iq2_s, mixture::iq2_m});
+    const dtype better = is_larger ? dtype::iq3_s : dtype::q2_k;
+    switch (role) {
+        case tensor_role::attention_v: return shares_values() || facts_.experts >= 4 ? dtype::q4_k : better;
+        case tensor_role::attention_k: return has_eight_experts() ? dtype::q4_k : base;
+        case tensor_role::ffn_down: return downs_seen_++ < facts_.blocks / 8 ? better : base;
+        case tensor_role::attention_output:
+            if (has_eight_experts()) return dtype::q5_k;
+            return is_larger ? dtype::iq3_s : is({mixture::iq1_s, mixture::iq1_m}) ? dtype::iq2_xxs : base;
+        default: return base;
+    }
+}
+
+inline dtype type_chooser::values(dtype base) noexcept {
+    const std::uint32_t layer = values_seen_++;
+    if (has_eight_experts()) return dtype::q8_0;
+    dtype out = base;
+    switch (kind_) {
+        case mixture::q2_k: out = shares_values() ? dtype::q4_k : dtype::q3_k; break;
+        case mixture::q2_k_s:
+        case mixture::iq3_xs:
+        case mixture::iq3_s: out = shares_values() ? dtype::q4_k : base; break;
+        case mixture::iq3_xxs: out = shares_values() ? dtype::q4_k : has_importance_ ? dtype::iq3_xxs : dtype::iq3_s; break;
+        case mixture::iq3_m: out = dtype::q4_k; break;
+        case mixture::q3_k_m: out = layer < 2 ? dtype::q5_k : dtype::q4_k; break;
+        case mixture::q3_k_l: out = dtype::q5_k; break;
+        case mixture::iq4_nl:
+        case mixture::iq4_xs: out = shares_values() ? dtype::q5_k : base; break;
+        case mixture::q4_k_m:
+        case mixture::q5_k_m: out = is_worth_more(layer, facts_.attention_values) ? dtype::q6_k : base; break;
+        case mixture::q4_k_s: out = layer < 4 ? dtype::q5_k : base; break;
+        default: break;
+    }
+    // There they are an eighth of the queries' projection: more bits cost next to nothing.
+    if (facts_.is_70b && (out == dtype::q3_k || out == dtype::q4_k)) out = dtype::q5_k;
+    return out;
+}
+
+inline dtype type_chooser::keys_or_queries(tensor_role role, dtype base) const noexcept {
+    if (role == tensor_role::attention_k && has_eight_experts()) return dtype::q8_0;
+    if (kind_ == mixture::iq3_xs) return dtype::iq3_xxs;
+    return kind_ == mixture::iq3_xxs ? dtype::iq2_s : base;
+}
+
+inline dtype type_chooser::attention_output(dtype base) const noexcept {
+    if (is_falcon()) return kind_ == mixture::q3_k_l ? dtype::q4_k : base;
+    if (has_eight_experts()) {
+        const bool is_small = is({mixture::q2_k, mixture::iq3_xs, mixture::iq3_xxs, mixture::q3_k_s, mixture::q3_k_m, mixture::iq4_nl,
+                                  mixture::q4_k_s, mixture::q4_k_m, mixture::iq3_s, mixture::iq3_m, mixture::iq4_xs});
+        return is_small ? dtype::q5_k : base;
+    }
+    switch (kind_) {
+        case mixture::q2_k: return dtype::q3_k;
+        case mixture::iq3_xxs: return dtype::iq3_s;
+        case mixture::q3_k_m:
+        case mixture::iq3_m: return dtype::q4_k;
+        case mixture::q3_k_l: return dtype::q5_k;
+        default: return base;
+    }
+}
+
+inline dtype type_chooser::down(const gguf::tensor_info& tensor, dtype base) noexcept {
+    const std::uint32_t layers = facts_.blocks;
+    const std::uint32_t layer = layer_of(tensor, downs_seen_++);
+    const bool is_early = layer < layers / 8;
+    const bool is_better = is_worth_more(layer, layers);
+    switch (kind_) {
+        case mixture::q2_k: return dtype::q3_k;
+        case mixture::q2_k_s: return is_early ? dtype::q4_k : base;
+        case mixture::iq3_xxs: return has_importance_ ? base : is_early ? dtype::q4_k : dtype::q3_k;
+        case mixture::q3_k_m:
+            if (layer < layers / 16) return dtype::q5_k;
+            return !is_falcon() || is_better ? dtype::q4_k : dtype::q3_k;
+        case mixture::iq3_m: return is_early || (has_eight_experts() && is_better) ? dtype::q4_k : base;
+        case mixture::q3_k_l: return is_falcon() ? dtype::q4_k : dtype::q5_k;
+        case mixture::q4_k_m:
+            if (!is_falcon()) return is_better ? dtype::q6_k : base;
+            return layer < layers / 16 ? dtype::q6_k : is_better ? dtype::q5_k : dtype::q4_k;
+        case mixture::iq4_nl:
+        case mixture::iq4_xs: return is_early && !has_importance_ ? dtype::q5_k : base;
+        case mixture::q5_k_m: return is_better ? dtype::q6_k : base;
+        case mixture::q4_k_s: return is_early && !is_falcon() ? dtype::q5_k : base;
+        // With importance weights the first layers can go wild in types without a minimum.
+        case mixture::q4_0: return is_early && has_importance_ ? dtype::q4_1 : base;
+        case mixture::q5_0: return is_early && has_importance_ ? dtype::q5_1 : base;
+        default: return base;
+    }
+}
+
+inline dtype type_chooser::up_or_gate(std::uint32_t layer, dtype base) const noexcept {
+    const bool is_middle = layer >= facts_.blocks / 8 && layer < 7 * facts_.blocks / 8;
+    return kind_ == mixture::iq3_xs && is_middle ? dtype::iq3_xxs : base;
+}
+
+}  // namespace colibri::quantize
+
+// ---- colibri/quantize/pruning.hpp
+
+// A model without some of its layers.
+#include <algorithm>
+#include <concepts>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+
+namespace colibri::quantize {
+
+/// Which layers stay, and their new numbers.
+class layer_names {
+public:
+    layer_names(std::uint32_t layers, std::span<const std::uint32_t> gone) : numbers_(layers) {
+        std::uint32_t next = 0;
+        for (std::uint32_t i = 0; i < layers; ++i) {
+            if (std::ranges::find(gone, i) == gone.end()) numbers_[i] = next++;
+        }
+        kept_ = next;
+    }
+
+    [[nodiscard]] std::uint32_t kept() const noexcept { return kept_; }
+    [[nodiscard]] bool keeps(std::size_t layer) const noexcept { return numbers_[layer].has_value(); }
+
+    /// The name that a tensor has afterwards; nothing if its layer goes.
+    [[nodiscard]] std::optional<std::string> new_name(std::string_view tensor) const {
+        const auto layer = block_of(tensor);
+        if (!layer || *layer >= numbers_.size()) return std::string(tensor);
+        if (!numbers_[*layer]) return std::nullopt;
+        return concat("blk.", *numbers_[*layer], tensor.substr(tensor.find('.', 4)));
+    }
+
+private:
+    std::vector<std::optional<std::uint32_t>> numbers_;
+    std::uint32_t kept_ = 0;
+};
+
+namespace detail {
+
+/// An array value; vector<bool> has no span.
+template <class T>
+[[nodiscard]] gguf::value array_of(const std::vector<T>& numbers) {
+    if constexpr (std::same_as<T, bool>) {
+        const auto bits = std::make_unique<bool[]>(numbers.size());
+        std::ranges::copy(numbers, bits.get());
+        return gguf::value::array(std::span<const bool>(bits.get(), numbers.size()));
+    } else {
+        return gguf::value::array(std::span<const T>(numbers));
+    }
+}
+
+}  // namespace detail
+
+/// Takes layers out of a model's metadata: their count, and the elements of arrays that have one for each layer. Returns how tensors are
+/// named then. Errors: missing_key, bad_value, bad_type (no usable count of layers), invalid_argument (no such layer, or none left).
+[[nodiscard]] inline result<layer_names> prune(gguf::metadata& meta, std::span<const std::uint32_t> gone) {
+    auto architecture = meta.get<std::string>("general.architecture");
+    if (!architecture) return std::move(architecture).error();
+    const std::string key = concat(*architecture, ".block_count");
+    auto count = meta.get<std::uint32_t>(key);
+    if (!count) return std::move(count).error();
+    for (const auto layer : gone) {
+        if (layer < *count) continue;
+        return error{errc::invalid_argument, concat("there is no layer ", layer, " to leave out; the model has ", *count, ", from 0")};
+    }
+    if (*count > (1u << 20)) {
+        return error{errc::bad_value, concat("the metadata key ", quoted(key), " is ", *count, ", more layers than any model has")};
+    }
+    layer_names names(*count, gone);
+    if (names.kept() == 0) return error{errc::invalid_argument, "no layer would be left"};
+    std::vector<std::pair<std::string, gguf::value>> shorter;
+    for (const auto& entry : meta.entries()) {
+        const std::string& name = entry.key;
+        const gguf::value& value = entry.value;
+        const bool is_per_layer = name.starts_with(concat(*architecture, ".")) && value.is_array() && value.size() == *count;
+        if (!is_per_layer || gguf::fixed_bytes(value.element_type()) == 0) continue;
+        std::vector<std::size_t> kept;
+        for (std::size_t i = 0; i < *count; ++i) {
+            if (names.keeps(i)) kept.push_back(i);
+        }
+        shorter.emplace_back(name, gguf::detail::visit_number(value.element_type(), value.number_bytes(0), [&]<class T>(T) {
+            std::vector<T> numbers;
+            for (const auto i : kept) {
+                gguf::detail::visit_number(value.element_type(), value.number_bytes(i), [&](auto number) { numbers.push_back(static_cast<T>(number)); });
+            }
+            return detail::array_of(numbers);
+        }));
+    }
+    for (auto& [name, value] : shorter) meta.set(name, std::move(value));
+    meta.set(key, names.kept());
+    return names;
+}
+
+}  // namespace colibri::quantize
+
+// ---- colibri/quantize/type_rules.hpp
+
+// Types that a person wants for tensors by name, whatever the mixture says.
+#include <optional>
+#include <regex>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+
+namespace colibri::quantize {
+
+/// Rules "REGEX=TYPE" in their order; the first that is found in a tensor's name counts.
+class type_rules {
+public:
+    /// Adds a rule: a regular expression (ECMAScript; case doesn't matter), '=', and a tensor type.
+    /// Errors: invalid_argument (no '=', no such type, not a regular expression).
+    [[nodiscard]] result<void> add(std::string_view text) {
+        const auto equals = text.rfind('=');
+        if (equals == std::string_view::npos || equals == 0) {
+            return error{errc::invalid_argument, concat(quoted(text), " is no rule; write REGEX=TYPE, for example attn_v=Q8_0")};
+        }
+        auto type = parse_tensor_type(text.substr(equals + 1));
+        if (!type) return std::move(type).error();
+        const std::string pattern(text.substr(0, equals));
+        try {
+            rules_.push_back({std::regex(pattern, std::regex::ECMAScript | std::regex::icase), pattern, *type, false});
+        } catch (const std::regex_error&) {
+            return error{errc::invalid_argument, concat(quoted(pattern), " is no regular expression")};
+        }
+        return {};
+    }
+
+    /// Adds all rules of a text, with white space between them; a line that begins with '#' is a remark. Errors: as `add`.
+    [[nodiscard]] result<void> add_all(std::string_view text) {
+        while (!text.empty()) {
+            const auto end = std::min(text.find('\n'), text.size());
+            std::string_view line = text.substr(0, end);
+            text.remove_prefix(std::min(end + 1, text.size()));
+            if (line.starts_with('#')) continue;
+            while (!line.empty()) {
+                const auto begin = std::min(line.find_first_not_of(" \t\r"), line.size());
+                line.remove_prefix(begin);
+                const auto stop = std::min(line.find_first_of(" \t\r"), line.size());
+                if (stop == 0) break;
+                if (auto ok = add(line.substr(0, stop)); !ok) return ok;
+                line.remove_prefix(stop);
+            }
+        }
+        return {};
+    }
+
+    [[nodiscard]] bool empty() const noexcept { return rules_.empty(); }
+
+    /// The type for a tensor, or nothing. Errors: limit (the expression takes too long on this name).
+    [[nodiscard]] result<std::optional<dtype>> find(const std::string& tensor) {
+        for (auto& one : rules_) {
+            try {
+                if (!std::regex_search(tensor, one.expression)) continue;
+            } catch (const std::regex_error&) {
+                return error{errc::limit, concat("the expression ", quoted(one.pattern), " is too complex")};
+            }
+            one.used = true;
+            return std::optional(one.type);
+        }
+        return std::optional<dtype>();
+    }
+
+    /// A rule that no name has matched so far, or null.
+    [[nodiscard]] const std::string* unused() const noexcept {
+        for (const auto& one : rules_) {
+            if (!one.used) return &one.pattern;
+        }
+        return nullptr;
+    }
+
+private:
+    struct rule {
+        std::regex expression;
+        std::string pattern;
+        dtype type;
+        bool used;
+    };
+    std::vector<rule> rules_;
+};
+
+}  // namespace colibri::quantize
+
+// ---- colibri/quantize/plan.hpp
+
+// What will be written, tensor by tensor, decided from the header alone.
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+
+namespace colibri::quantize {
+
+/// Whether weights of this type can be turned into floats.
+[[nodiscard]] constexpr bool is_decodable(dtype type) noexcept { return quant::detail::contains(quant::stored_formats{}, type); }
+
+/// A tensor of the output and where it comes from.
+struct planned_tensor {
+    gguf::tensor_info source;  ///< name, type, place and shape in the input
+    gguf::tensor_info target;  ///< name, type, shape and bytes in the output; its offset is the writer's
+    bool can_change = false;   ///< mixtures may choose its type
+    bool is_fallback = false;  ///< the wanted type's blocks don't fit its rows
+    bool wants_importance = false;
+    std::vector<float> importance = {};      ///< empty, or a weight for each column, or for each column of each slice
+    std::vector<std::uint32_t> slices = {};  ///< which slice of the source each one is; empty: the same
+    unsigned file = 0;                       ///< of the output's files
+};
+
+/// What decides on types.
+struct type_choice {
+    mixture kind = mixture::copy;
+    bool pure = false;                     ///< the base type everywhere
+    bool leave_output = false;             ///< output.weight stays as it is
+    std::optional<dtype> output_type = {};     ///< of output.weight, or of the embeddings where they are the head
+    std::optional<dtype> embedding_type = {};  ///< of token_embd.weight
+    type_rules rules = {};
+};
+
+/// The whole output.
+struct plan {
+    gguf::metadata meta;
+    std::vector<planned_tensor> tensors;  ///< in the order that they are written in
+    std::vector<std::string> notes;       ///< what a person should know, a sentence each
+
+    [[nodiscard]] std::uint64_t source_bytes() const noexcept {
+        std::uint64_t sum = 0;
+        for (const auto& tensor : tensors) sum += tensor.source.bytes;
+        return sum;
+    }
+    [[nodiscard]] std::uint64_t target_bytes() const noexcept {
+        std::uint64_t sum = 0;
+        for (const auto& tensor : tensors) sum += tensor.target.bytes;
+        return sum;
+    }
+    [[nodiscard]] std::uint64_t elements() const noexcept {
+        std::uint64_t sum = 0;
+        for (const auto& tensor : tensors) sum += tensor.source.elements();
+        return sum;
+    }
+};
+
+/// Gives a tensor a type and the size that follows. Errors: bad_shape (its blocks don't fit the rows), overflow.
+[[nodiscard]] inline result<void> set_type(planned_tensor& tensor, dtype type, mixture kind) {
+    auto bytes = gguf::tensor_bytes(type, tensor.target.dims, tensor.target.n_dims);
+    if (!bytes) return std::move(bytes).error().within(concat("tensor ", quoted(tensor.target.name)));
+    tensor.target.type = type;
+    tensor.target.bytes = *bytes;
+    tensor.wants_importance = type != tensor.source.type && wants_importance(tensor.target.name, type, kind);
+    return {};
+}
+
+/// A plan that copies: every tensor that the layers kept have, in the input's order, in its own type; metadata with `overrides`.
+/// Errors: those of `prune`.
+[[nodiscard]] inline result<plan> plan_copy(const gguf::file& input, std::span<const metadata_override> overrides,
+                                            std::span<const std::uint32_t> pruned) {
+    plan out;
+    out.meta = input.meta();
+    apply(overrides, out.meta);
+    for (const auto& tensor : input.tensors()) out.tensors.push_back({tensor, tensor});
+    if (!pruned.empty()) {
+        auto names = prune(out.meta, pruned);
+        if (!names) return std::move(names).error();
+        std::vector<planned_tensor> kept;
+        for (auto& tensor : out.tensors) {
+            const auto name = names->new_name(tensor.source.name);
+            if (!name) continue;
+            tensor.target.name = *name;
+            kept.push_back(std::move(tensor));
+        }
+        out.tensors = std::move(kept);
+    }
+    return out;
+}
+
+/// Gives all tensors of a plan their types. `has_importance`: weights will be there, which some rules depend on.
+/// Errors: unsupported (no encoder for a type), bad_shape (a type asked for by name that doesn't fit), limit.
+[[nodiscard]] inline result<void> choose_types(plan& out, type_choice& choice, bool has_importance) {
+    const dtype base = base_type(choice.kind);
+    std::vector<gguf::tensor_info> targets;
+    std::vector<std::size_t> order;
+    for (std::size_t i = 0; i < out.tensors.size(); ++i) {
+        targets.push_back(out.tensors[i].target);
+        order.push_back(i);
+    }
+    std::ranges::sort(order, [&](std::size_t a, std::size_t b) { return type_chooser::goes_before(targets[a].name, targets[b].name); });
+    type_chooser chooser(choice.kind, model_facts::of(out.meta, targets), has_importance);
+    const bool has_head = std::ranges::any_of(targets, [](const auto& t) { return t.name == "output.weight"; });
+    if (choice.leave_output && !has_head) {
+        out.notes.push_back("the model has no tensor output.weight that could be left as it is; its embeddings are the output head");
+    }
+    for (const std::size_t i : order) {
+        auto& tensor = out.tensors[i];
+        const auto role = role_of(tensor.target.name);
+        if (choice.kind == mixture::copy || !is_quantisable(tensor.target)) continue;
+        if (choice.leave_output && role == tensor_role::output) continue;
+        auto ruled = choice.rules.find(tensor.target.name);
+        if (!ruled) return std::move(ruled).error();
+        const bool is_main_embedding = tensor.target.name == "token_embd.weight";
+        std::optional<dtype> asked = *ruled;
+        if (is_main_embedding && !has_head && choice.output_type) asked = choice.output_type;
+        if (role == tensor_role::embedding && choice.embedding_type && (is_main_embedding || !asked)) asked = choice.embedding_type;
+        if (role == tensor_role::output && choice.output_type) asked = choice.output_type;
+        const dtype wanted = asked ? *asked : choice.pure || !is_quantised(base) ? base : chooser.choose(tensor.target);
+        const dtype fitting = fitting_type(wanted, tensor.target.dims[0]);
+        tensor.can_change = !asked;
+        tensor.is_fallback = fitting != wanted;
+        if (auto ok = set_type(tensor, fitting, choice.kind); !ok) return ok;
+    }
+    if (const auto* unused = choice.rules.unused()) {
+        out.notes.push_back(concat("no tensor that can be quantised has a name that ", quoted(*unused), " is found in"));
+    }
+    return {};
+}
+
+/// Checks that everything can be written: encoders, decoders, and that nothing is quantised twice without being asked for.
+/// Errors: unsupported, invalid_argument; the message names the tensor.
+[[nodiscard]] inline result<void> check_types(const plan& out, bool allow_requantise) {
+    for (const auto& tensor : out.tensors) {
+        const dtype from = tensor.source.type;
+        const dtype to = tensor.target.type;
+        if (from == to) continue;
+        const auto refuse = [&](errc code, std::string text) {
+            return error{code, std::move(text), error::no_offset, concat("tensor ", quoted(tensor.source.name))};
+        };
+        if (!is_decodable(from)) {
+            return refuse(errc::unsupported, concat("it is of type ", name(from), ", which can't be turned into ", name(to)));
+        }
+        if (!quant::is_encodable(to)) return refuse(errc::unsupported, concat("there is no encoder for ", name(to)));
+        if (is_quantised(from) && !allow_requantise) {
+            return refuse(errc::invalid_argument,
+                          concat("it is of type ", name(from), " already, and turning it into ", name(to),
+                                 " would lose more than starting from the original; take an F16 or BF16 file, or give --allow-requantize"));
+        }
+    }
+    return {};
+}
+
+}  // namespace colibri::quantize
+
+// ---- colibri/quantize/heat_order.hpp
+
+// Tensors, and experts in them, in the order of how much they were used.
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <numeric>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+
+namespace colibri::quantize {
+
+/// How often each expert of each layer was used: layer -> expert -> steps.
+using heat_counts = std::map<std::uint32_t, std::map<std::uint32_t, std::uint64_t>>;
+
+/// Reads what `colibri run --record-heat` writes: a line "STEP LAYER EXPERT,EXPERT..." for each step and layer.
+/// Errors: bad_value (names the line).
+[[nodiscard]] inline result<heat_counts> read_heat(std::string_view text) {
+    heat_counts out;
+    std::size_t number = 0;
+    while (!text.empty()) {
+        ++number;
+        const auto end = std::min(text.find('\n'), text.size());
+        const std::string_view line = text.substr(0, end);
+        text.remove_prefix(std::min(end + 1, text.size()));
+        const auto refuse = [&] {
+            return error{errc::bad_value, concat("line ", number, " is ", quoted(line, 60),
+                                                 ", not \"step layer expert,expert...\" as colibri run --record-heat writes")};
+        };
+        const auto first = line.find(' ');
+        const auto second = first == std::string_view::npos ? first : line.find(' ', first + 1);
+        if (second == std::string_view::npos || !parse_number<std::uint64_t>(line.substr(0, first))) return refuse();
+        const auto layer = parse_number<std::uint32_t>(line.substr(first + 1, second - first - 1));
+        if (!layer) return refuse();
+        for (std::string_view rest = line.substr(second + 1);;) {
+            const auto comma = std::min(rest.find(','), rest.size());
+            const auto expert = parse_number<std::uint32_t>(rest.substr(0, comma));
+            if (!expert) return refuse();
+            ++out[*layer][*expert];
+            if (comma == rest.size()) break;
+            rest.remove_prefix(comma + 1);
+        }
+    }
+    if (out.empty()) return error{errc::bad_value, "it has no line; colibri run --record-heat writes such a file with a mixture of experts"};
+    return out;
+}
+
+namespace detail {
+
+/// Whether a tensor of a block has a part for each expert, along its last dimension.
+[[nodiscard]] constexpr bool has_expert_parts(std::string_view name) noexcept {
+    return has(name, "_exps.") || name.ends_with(".ffn_gate_inp.weight") || name.ends_with(".ffn_gate_inp.bias") ||
+           name.ends_with(".exp_probs_b") || name.ends_with(".exp_probs_b.bias");
+}
+
+/// Experts by falling use; equal ones keep their order. With groups, of which the router chooses first, each stays in its group.
+[[nodiscard]] inline std::vector<std::uint32_t> hottest_first(const std::map<std::uint32_t, std::uint64_t>& used, std::uint32_t experts,
+                                                              std::uint32_t groups) {
+    std::vector<std::uint32_t> out(experts);
+    std::iota(out.begin(), out.end(), 0u);
+    const auto count = [&](std::uint32_t e) {
+        const auto at = used.find(e);
+        return at == used.end() ? std::uint64_t{0} : at->second;
+    };
+    const std::uint32_t each = groups > 1 && experts % groups == 0 ? experts / groups : experts;
+    for (std::uint32_t begin = 0; begin < experts; begin += each) {
+        std::stable_sort(out.begin() + begin, out.begin() + begin + each, [&](auto a, auto b) { return count(a) > count(b); });
+    }
+    return out;
+}
+
+}  // namespace detail
+
+/// Puts the hottest experts of each layer first - in all tensors that have a part for each, the router's among them, so that the model
+/// stays the same up to the order of sums - and behind the other tensors those of experts, the layers with the most uses of an expert
+/// first. Errors: bad_value (the heat is another model's), unsupported (experts that can't change places).
+[[nodiscard]] inline result<void> order_by_heat(plan& work, const heat_counts& heat) {
+    std::vector<gguf::tensor_info> sources;
+    for (const auto& tensor : work.tensors) sources.push_back(tensor.source);
+    const auto facts = model_facts::of(work.meta, sources);
+    const auto groups = work.meta.get_or<std::uint32_t>(concat(facts.architecture, ".expert_group_count"), 1).value_or(1u);
+    std::map<std::uint32_t, std::uint64_t> uses;
+    for (const auto& [layer, used] : heat) {
+        if (used.empty() || used.rbegin()->first >= facts.experts) {
+            return error{errc::bad_value, concat("it has expert ", used.rbegin()->first, " in layer ", layer, ", but the model has ",
+                                                 facts.experts, " experts; the heat belongs to another model")};
+        }
+        for (const auto& [expert, count] : used) uses[layer] += count;
+        bool found = false;
+        const auto order = detail::hottest_first(used, facts.experts, groups);
+        for (auto& tensor : work.tensors) {
+            const auto block = block_of(tensor.source.name);
+            if (!block || *block != layer || !detail::has_expert_parts(tensor.source.name)) continue;
+            const auto row = find_dtype(static_cast<std::uint32_t>(tensor.source.type));
+            const std::uint64_t last = tensor.source.dims[tensor.source.n_dims - 1];
+            if (tensor.source.n_dims == 0 || last != facts.experts || tensor.source.elements() / last % row->block_size != 0) {
+                return error{errc::unsupported, concat("the tensor ", quoted(tensor.source.name), " of shape ", gguf::shape_text(tensor.source),
+                                                       " has no part for each of the ", facts.experts, " experts")};
+            }
+            found = true;
+            tensor.slices = order;
+        }
+        if (!found) {
+            return error{errc::bad_value, concat("it has layer ", layer, ", in which the model has no experts; the heat belongs to another model")};
+        }
+    }
+    // A router that looks expert numbers up in a table would need that table changed.
+    for (const auto& tensor : work.tensors) {
+        if (detail::has(tensor.source.name, "ffn_gate_tid2eid")) {
+            return error{errc::unsupported, concat("the tensor ", quoted(tensor.source.name), " names experts by number, so they can't change places")};
+        }
+    }
+    const auto rank = [&](const planned_tensor& tensor) -> std::uint64_t {
+        const auto block = block_of(tensor.source.name);
+        if (!block || !detail::has(tensor.source.name, "_exps.")) return ~std::uint64_t{0};
+        const auto at = uses.find(*block);
+        return at == uses.end() ? 0 : at->second;
+    };
+    std::ranges::stable_sort(work.tensors, [&](const planned_tensor& a, const planned_tensor& b) {
+        return a.source.part != b.source.part ? a.source.part < b.source.part : rank(a) > rank(b);
+    });
+    return {};
+}
+
+}  // namespace colibri::quantize
+
+// ---- colibri/quantize/importance.hpp
+
+// An importance matrix given to the tensors that it was measured for.
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+
+namespace colibri::quantize {
+
+/// Mean squared activations by tensor: a weight for each column, slice (expert) by slice.
+struct importance_weights {
+    std::map<std::string, std::vector<float>, std::less<>> entries;
+    std::string file;                 ///< as a person named it
+    std::vector<std::string> datasets;
+    std::uint32_t chunks = 0;         ///< of text that it was measured on; 0: unknown
+
+    /// The weights of a matrix that was read from `file`; its sums are used up.
+    [[nodiscard]] static importance_weights of(eval::importance_matrix matrix, std::string file) {
+        importance_weights out{{}, std::move(file), std::move(matrix.datasets), matrix.chunks};
+        while (!matrix.entries.empty()) {
+            auto entry = matrix.entries.extract(matrix.entries.begin());
+            auto& sums = entry.mapped().sums;
+            const std::size_t columns = entry.mapped().columns();
+            for (std::size_t i = 0; i < entry.mapped().matrices(); ++i) {
+                const auto means = std::span(sums).subspan(i * columns, columns);
+                const double count = entry.mapped().count(i);
+                for (float& sum : means) sum = count > 0.0 ? static_cast<float>(static_cast<double>(sum) / count) : 1.0f;
+            }
+            out.entries.emplace(std::move(entry.key()), std::move(sums));
+        }
+        return out;
+    }
+};
+
+/// Which entries count.
+struct importance_filter {
+    std::vector<std::string> include;  ///< parts of names; empty: all
+    std::vector<std::string> exclude;
+
+    [[nodiscard]] bool takes(std::string_view tensor) const noexcept {
+        const auto named = [&](const std::vector<std::string>& parts) {
+            return std::ranges::any_of(parts, [&](const std::string& part) { return tensor.find(part) != std::string_view::npos; });
+        };
+        return (include.empty() || named(include)) && !named(exclude);
+    }
+};
+
+namespace detail {
+
+/// Weights of experts that no text reached are all 0, which would say that errors don't matter: they become 1.
+inline void make_unused_neutral(std::vector<float>& weights, std::uint64_t columns) noexcept {
+    for (std::uint64_t at = 0; at + columns <= weights.size(); at += columns) {
+        const auto slice = std::span(weights).subspan(at, columns);
+        if (std::ranges::all_of(slice, [](float w) { return w == 0.0f; })) std::ranges::fill(slice, 1.0f);
+    }
+}
+
+[[nodiscard]] inline error foreign_importance(std::string text) {
+    return error{errc::bad_value, concat(text, "; the importance matrix belongs to another model")};
+}
+
+}  // namespace detail
+
+/// Refuses a matrix of another model: one that has a tensor that the model hasn't, or of another shape, or nothing for a whole layer.
+/// `layers` are the model's before any are left out. Errors: bad_value.
+[[nodiscard]] inline result<void> check_importance(const importance_weights& given, std::span<const gguf::tensor_info> model,
+                                                   const model_facts& facts) {
+    std::map<std::string_view, const gguf::tensor_info*> by_name;
+    for (const auto& tensor : model) by_name.emplace(tensor.name, &tensor);
+    std::set<std::uint32_t> measured;
+    for (const auto& [name, weights] : given.entries) {
+        const auto at = by_name.find(name);
+        if (at == by_name.end()) return detail::foreign_importance(concat("it has ", quoted(name), ", which is no tensor of the model"));
+        const auto& tensor = *at->second;
+        const std::uint64_t expected = tensor.dims[0] * tensor.dims[2];
+        if (weights.size() != expected && role_of(name) != tensor_role::embedding) {
+            return detail::foreign_importance(concat("it has ", weights.size(), " weights for ", quoted(name), ", which needs ", expected));
+        }
+        for (const float w : weights) {
+            if (!std::isfinite(w) || w < 0.0f) return error{errc::bad_value, concat("it has the weight ", w, " for ", quoted(name), "; make it again")};
+        }
+        if (const auto block = block_of(name)) measured.insert(*block);
+    }
+    for (const auto& tensor : model) {
+        const auto block = block_of(tensor.name);
+        if (!block || !is_quantisable(tensor) || measured.contains(*block)) continue;
+        if (*block + facts.unused_blocks >= facts.blocks) continue;
+        return detail::foreign_importance(concat("it has nothing for layer ", *block));
+    }
+    return {};
+}
+
+/// Gives each tensor that will be quantised - or, with `all`, whose type is still to be chosen - the weights of its name. Tensors without
+/// are named in the plan's notes.
+inline void attach_importance(importance_weights given, const importance_filter& filter, plan& work, bool all) {
+    std::vector<std::string_view> missing;
+    for (auto& tensor : work.tensors) {
+        const bool is_encoded = tensor.source.type != tensor.target.type && is_quantised(tensor.target.type);
+        if (!is_encoded && !(all && tensor.can_change)) continue;
+        const auto at = given.entries.find(tensor.source.name);
+        const std::uint64_t expected = tensor.source.dims[0] * tensor.source.dims[2];
+        if (at == given.entries.end() || at->second.size() != expected || !filter.takes(tensor.source.name)) {
+            missing.push_back(tensor.source.name);
+            continue;
+        }
+        tensor.importance = std::move(at->second);
+        detail::make_unused_neutral(tensor.importance, tensor.source.dims[0]);
+    }
+    if (!missing.empty()) {
+        std::string names;
+        for (std::size_t i = 0; i < std::min<std::size_t>(missing.size(), 4); ++i) names += concat(i == 0 ? "" : ", ", quoted(missing[i]));
+        if (missing.size() > 4) names += concat(" and ", missing.size() - 4, " more");
+        work.notes.push_back(concat("no importance weights are used for ", names));
+    }
+}
+
+/// Refuses a plan with a tensor that would be noise without importance weights and has none; gives neutral ones to tensors that may do
+/// without although their type can't. Errors: invalid_argument (names the tensor).
+[[nodiscard]] inline result<void> check_importance_is_there(plan& work) {
+    for (auto& tensor : work.tensors) {
+        if (tensor.source.type == tensor.target.type || !tensor.importance.empty()) continue;
+        if (tensor.wants_importance) {
+            return error{errc::invalid_argument,
+                         concat("the type ", name(tensor.target.type), " needs importance weights, and there are none for ",
+                                quoted(tensor.source.name), "; make an importance matrix (colibri imatrix) and give it with --imatrix")};
+        }
+        if (quant::needs_importance(tensor.target.type)) tensor.importance.assign(static_cast<std::size_t>(tensor.target.dims[0]), 1.0f);
+    }
+    return {};
+}
+
+/// Says in a file's metadata which matrix was used.
+inline void mark_importance(const importance_weights& given, std::size_t entries, gguf::metadata& meta) {
+    meta.set("quantize.imatrix.file", std::string_view(given.file));
+    if (!given.datasets.empty()) meta.set("quantize.imatrix.dataset", std::string_view(given.datasets.front()));
+    meta.set("quantize.imatrix.entries_count", static_cast<std::uint32_t>(entries));
+    if (given.chunks != 0) meta.set("quantize.imatrix.chunks_count", given.chunks);
+}
+
+}  // namespace colibri::quantize
+
+// ---- colibri/quantize/output_files.hpp
+
+// Into which files a plan goes, and everything that speaks against writing them.
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+
+#include <cerrno>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+
+namespace colibri::quantize {
+
+/// One file of the output.
+struct output_file {
+    std::filesystem::path path;
+    gguf::metadata meta;
+    std::vector<gguf::tensor_info> tensors;
+    std::uint64_t bytes = 0;  ///< of the whole file
+};
+
+/// How an output is split.
+struct split_choice {
+    bool keep = false;            ///< as the input is
+    std::uint64_t max_bytes = 0;  ///< of a file's tensors, if there is more than one of them; 0: no limit
+};
+
+namespace detail {
+
+/// Numbers the files that the tensors of a plan go to; returns how many there are.
+[[nodiscard]] inline unsigned number_files(plan& work, const split_choice& split) {
+    unsigned file = 0;
+    std::uint64_t bytes = 0;
+    std::optional<unsigned> part;
+    for (auto& tensor : work.tensors) {
+        const bool is_full = split.max_bytes != 0 && bytes != 0 && bytes + tensor.target.bytes > split.max_bytes;
+        const bool is_next = split.keep && part && *part != tensor.source.part;
+        if (is_full || is_next) {
+            ++file;
+            bytes = 0;
+        }
+        part = tensor.source.part;
+        bytes += round_up(tensor.target.bytes, gguf::default_alignment);
+        tensor.file = file;
+    }
+    return file + 1;
+}
+
+/// "name-00001-of-00003.gguf" for "name.gguf", or for any part's name.
+[[nodiscard]] inline std::filesystem::path part_path(const std::filesystem::path& out, unsigned number, unsigned count) {
+    std::string stem = out.filename().string();
+    if (stem.ends_with(".gguf")) stem.resize(stem.size() - 5);
+    constexpr std::size_t tail = 15;  // "-00001-of-00003"
+    const auto are_digits = [&](std::size_t at) { return stem.find_first_not_of("0123456789", at) >= at + 5; };
+    if (stem.size() > tail) {
+        const std::size_t at = stem.size() - tail;
+        if (stem[at] == '-' && are_digits(at + 1) && stem.compare(at + 6, 4, "-of-") == 0 && are_digits(at + 10)) stem.resize(at);
+    }
+    const auto five = [](unsigned n) {
+        std::string digits = concat(n);
+        return std::string(digits.size() < 5 ? 5 - digits.size() : 0, '0') + digits;
+    };
+    return out.parent_path() / concat(stem, "-", five(number + 1), "-of-", five(count), ".gguf");
+}
+
+}  // namespace detail
+
+/// The files of a plan, each with its metadata and its size. Sets the `file` of its tensors. Errors: bad_count (too many files), those of
+/// gguf::writer.
+[[nodiscard]] inline result<std::vector<output_file>> output_files(plan& work, const std::filesystem::path& path, const split_choice& split) {
+    const unsigned count = detail::number_files(work, split);
+    constexpr unsigned most = 65535;
+    if (count > most) return error{errc::bad_count, concat("the model would fall into ", count, " files, more than ", most, "; allow larger ones")};
+    std::vector<output_file> out(count);
+    for (unsigned i = 0; i < count; ++i) {
+        auto& file = out[i];
+        file.path = count == 1 ? path : detail::part_path(path, i, count);
+        if (i == 0) {
+            file.meta = work.meta;
+        } else if (const auto* alignment = work.meta.find("general.alignment")) {
+            file.meta.set("general.alignment", *alignment);
+        }
+        if (count == 1) continue;
+        file.meta.set("split.no", static_cast<std::uint16_t>(i));
+        file.meta.set("split.count", static_cast<std::uint16_t>(count));
+        file.meta.set("split.tensors.count", static_cast<std::int32_t>(work.tensors.size()));
+    }
+    for (const auto& tensor : work.tensors) out[tensor.file].tensors.push_back(tensor.target);
+    for (auto& file : out) {
+        auto alignment = gguf::detail::read_alignment(file.meta);
+        if (!alignment) return std::move(alignment).error();
+        auto tensors = file.tensors;
+        auto header = gguf::detail::encode_header(file.meta, *alignment, tensors);
+        if (!header) return std::move(header).error();
+        file.bytes = round_up<std::uint64_t>(header->size(), *alignment);
+        for (const auto& tensor : tensors) file.bytes += round_up<std::uint64_t>(tensor.bytes, *alignment);
+    }
+    return out;
+}
+
+/// Refuses outputs that are among the inputs (also through links), that exist (without `force`), or that have no room on their disk.
+/// Errors: invalid_argument, not_a_file, not_found (no such folder), io.
+[[nodiscard]] inline result<void> check_outputs(std::span<const output_file> files, std::span<const std::filesystem::path> inputs, bool force) {
+    std::uint64_t bytes = 0;
+    for (const auto& file : files) {
+        bytes += file.bytes;
+        struct stat there {};
+        if (::stat(file.path.c_str(), &there) != 0) {
+            if (errno == ENOENT) continue;
+            return colibri::detail::system_error("write", file.path, errno);
+        }
+        for (const auto& input : inputs) {
+            struct stat given {};
+            if (::stat(input.c_str(), &given) == 0 && given.st_dev == there.st_dev && given.st_ino == there.st_ino) {
+                return error{errc::invalid_argument, concat("the output ", quoted(file.path.string()), " is the same file as the input ",
+                                                            quoted(input.string()), "; choose another name")};
+            }
+        }
+        if (!S_ISREG(there.st_mode)) {
+            return error{errc::not_a_file, concat(quoted(file.path.string()), " is ", S_ISDIR(there.st_mode) ? "a directory" : "a device or pipe",
+                                                  ", not a file that can be written")};
+        }
+        if (!force) {
+            return error{errc::invalid_argument, concat("the output ", quoted(file.path.string()), " exists; give --force to replace it")};
+        }
+    }
+    const auto folder = files[0].path.has_parent_path() ? files[0].path.parent_path() : std::filesystem::path(".");
+    struct statvfs disk {};
+    if (::statvfs(folder.c_str(), &disk) != 0) {
+        if (errno != ENOENT) return colibri::detail::system_error("write to", folder, errno);
+        return error{errc::not_found, concat("can't write ", quoted(files[0].path.string()), ": its folder does not exist")};
+    }
+    const auto free = static_cast<std::uint64_t>(disk.f_bavail) * static_cast<std::uint64_t>(disk.f_frsize);
+    if (free < bytes) {
+        return error{errc::io, concat("the disk of ", quoted(folder.string()), " has ", free, " bytes left, but ", bytes,
+                                      " are needed; free some space or choose another folder")};
+    }
+    return {};
+}
+
+}  // namespace colibri::quantize
+
+// ---- colibri/quantize/piece.hpp
+
+// How tensors are cut into pieces that are read, turned and written on their own.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+
+namespace colibri::quantize {
+
+/// Most values of one piece. Small enough to stay in cache between its steps, large enough to make system calls cheap.
+inline constexpr std::uint64_t piece_values = std::uint64_t{1} << 18;
+/// Most bytes of one piece: no type takes more than 8 for a value.
+inline constexpr std::uint64_t piece_bytes = 8 * piece_values;
+
+/// Some whole blocks of one tensor, in one slice of it, and in one row or in whole rows.
+struct piece {
+    std::size_t tensor = 0;         ///< in the plan
+    std::uint64_t first = 0;        ///< value of the target that it begins with
+    std::uint64_t source_first = 0; ///< value of the source that this is
+    std::uint64_t values = 0;
+    std::uint64_t column = 0;       ///< of its first value
+    bool ends_tensor = false;
+};
+
+/// The shape that a tensor is cut by: slices (experts) of rows of columns.
+struct piece_shape {
+    std::uint64_t columns = 1;
+    std::uint64_t rows = 1;  ///< of a slice
+    std::uint64_t slices = 1;
+
+    /// A tensor whose slices change places is cut along its last dimension, whatever that is.
+    [[nodiscard]] static piece_shape of(const planned_tensor& tensor) noexcept {
+        const auto& dims = tensor.source.dims;
+        piece_shape out{dims[0], dims[1], dims[2] * dims[3]};
+        if (tensor.slices.empty()) return out;
+        out.slices = tensor.slices.size();
+        const std::uint64_t each = tensor.source.elements() / out.slices;
+        out.columns = std::min(dims[0], each);
+        out.rows = each / out.columns;
+        return out;
+    }
+
+    /// Rows of a piece; 0: a row is cut.
+    [[nodiscard]] std::uint64_t piece_rows() const noexcept { return std::min(rows, piece_values / columns); }
+    [[nodiscard]] std::uint64_t pieces_of_slice() const noexcept {
+        const std::uint64_t most = piece_rows();
+        return most == 0 ? rows * ((columns + piece_values - 1) / piece_values) : (rows + most - 1) / most;
+    }
+};
+
+/// All pieces of a plan by number, in the order of writing.
+class piece_list {
+public:
+    explicit piece_list(std::span<const planned_tensor> tensors) : tensors_(tensors) {
+        for (const auto& tensor : tensors) {
+            shapes_.push_back(piece_shape::of(tensor));
+            begins_.push_back(count_);
+            count_ += shapes_.back().pieces_of_slice() * shapes_.back().slices;
+        }
+    }
+
+    [[nodiscard]] std::uint64_t size() const noexcept { return count_; }
+    [[nodiscard]] const piece_shape& shape(std::size_t tensor) const noexcept { return shapes_[tensor]; }
+
+    /// Piece number `i`, below size(). O(log of tensors).
+    [[nodiscard]] piece operator[](std::uint64_t i) const noexcept {
+        piece out;
+        out.tensor = static_cast<std::size_t>(std::ranges::upper_bound(begins_, i) - begins_.begin()) - 1;
+        const auto& shape = shapes_[out.tensor];
+        const std::uint64_t each = shape.pieces_of_slice();
+        const std::uint64_t local = i - begins_[out.tensor];
+        const std::uint64_t slice = local / each;
+        const std::uint64_t in_slice = local % each;
+        const std::uint64_t slice_values = shape.rows * shape.columns;
+        std::uint64_t at = 0;
+        if (const std::uint64_t most = shape.piece_rows(); most != 0) {
+            at = in_slice * most * shape.columns;
+            out.values = std::min(most * shape.columns, slice_values - at);
+        } else {
+            const std::uint64_t of_row = (shape.columns + piece_values - 1) / piece_values;
+            out.column = in_slice % of_row * piece_values;
+            at = in_slice / of_row * shape.columns + out.column;
+            out.values = std::min(piece_values, shape.columns - out.column);
+        }
+        const auto& slices = tensors_[out.tensor].slices;
+        out.first = slice * slice_values + at;
+        out.source_first = (slices.empty() ? slice : slices[slice]) * slice_values + at;
+        out.ends_tensor = local + 1 == each * shape.slices;
+        return out;
+    }
+
+private:
+    std::span<const planned_tensor> tensors_;
+    std::vector<piece_shape> shapes_;
+    std::vector<std::uint64_t> begins_;
+    std::uint64_t count_ = 0;
+};
+
+/// Bytes of `values` values (whole blocks) of a type.
+[[nodiscard]] constexpr std::uint64_t bytes_of(dtype type, std::uint64_t values) noexcept {
+    const auto row = find_dtype(static_cast<std::uint32_t>(type));
+    return values / row->block_size * row->block_bytes;
+}
+
+}  // namespace colibri::quantize
+
+// ---- colibri/quantize/pipeline.hpp
+
+// Turns a plan into files: pieces are read, turned and encoded by all threads at once, and written in order.
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+
+namespace colibri::quantize {
+
+/// Who watches. Both are called by whichever thread has written last, one call at a time.
+struct pipeline_observer {
+    progress_fn progress = {};                          ///< in bytes of the source; false stops the work (errc::canceled)
+    std::function<void(std::size_t tensor)> written = {};  ///< a tensor of the plan is complete
+};
+
+/// Most bytes that the pipeline's buffers take, whatever the model's size; fewer threads work if these would need more.
+inline constexpr std::uint64_t pipeline_memory = std::uint64_t{256} << 20;
+
+/// Reads, turns and writes all pieces of a plan. What is written doesn't depend on the threads, and of several errors the first one in
+/// the order of writing is told.
+class pipeline {
+public:
+    pipeline(const plan& work, std::span<const std::unique_ptr<file_reader>> sources, std::span<gguf::writer> writers,
+             const pipeline_observer& observer)
+        : plan_(work), sources_(sources), writers_(writers), observer_(observer), pieces_(work.tensors), total_(work.source_bytes()) {}
+
+    /// Does it on the pool's threads. Errors: those of reading and writing; bad_value (NaN, infinity, too large; names tensor and
+    /// element); out_of_memory; canceled.
+    [[nodiscard]] result<void> run(thread_pool& pool) {
+        const std::uint64_t each = 2 * piece_bytes + piece_values * sizeof(float);
+        const auto most = static_cast<unsigned>(std::max<std::uint64_t>(1, pipeline_memory / (each + piece_bytes)));
+        const unsigned before = pool.used();
+        pool.use(std::min(before, most));
+        auto done = run_on(pool);
+        pool.use(before);
+        return done;
+    }
+
+private:
+    // What a thread has for itself.
+    struct worker {
+        aligned_buffer in;
+        aligned_buffer values;
+    };
+    // A piece that waits for its turn to be written.
+    struct slot {
+        aligned_buffer bytes;
+        std::size_t size = 0;
+        bool full = false;
+    };
+
+    [[nodiscard]] result<void> run_on(thread_pool& pool) {
+        workers_.resize(pool.used());
+        slots_.resize(2 * pool.used());
+        for (auto& one : workers_) {
+            if (auto ok = fill(one.in, piece_bytes); !ok) return ok;
+            if (auto ok = fill(one.values, piece_values * sizeof(float)); !ok) return ok;
+        }
+        for (auto& one : slots_) {
+            if (auto ok = fill(one.bytes, piece_bytes); !ok) return ok;
+        }
+        pool.for_chunks(static_cast<std::size_t>(pieces_.size()), 1, [&](std::size_t begin, std::size_t end, unsigned id) {
+            for (std::size_t i = begin; i < end && !stopped_.load(std::memory_order_relaxed); ++i) one_piece(i, workers_[id]);
+        });
+        if (failure_) return *failure_;
+        return {};
+    }
+
+    [[nodiscard]] static result<void> fill(aligned_buffer& buffer, std::uint64_t bytes) {
+        auto made = aligned_buffer::allocate(static_cast<std::size_t>(bytes));
+        if (!made) return std::move(made).error();
+        buffer = std::move(*made);
+        return {};
+    }
+
+    void one_piece(std::uint64_t number, worker& own) noexcept {
+        const piece work = pieces_[number];
+        const auto& tensor = plan_.tensors[work.tensor];
+        // Pieces are handed out in order, so the one that all wait for is always in somebody's hands.
+        slot& place = slots_[number % slots_.size()];
+        {
+            std::unique_lock lock(mutex_);
+            room_.wait(lock, [&] { return number < written_ + slots_.size() || stopped_.load(std::memory_order_relaxed); });
+            if (stopped_.load(std::memory_order_relaxed)) return;
+        }
+        const auto in = own.in.as<std::byte>().first(static_cast<std::size_t>(bytes_of(tensor.source.type, work.values)));
+        place.size = static_cast<std::size_t>(bytes_of(tensor.target.type, work.values));
+        auto bad = make(work, tensor, in, place.bytes.as<std::byte>().first(place.size), own);
+        const std::lock_guard lock(mutex_);
+        if (bad) failures_.emplace_back(number, std::move(*bad));
+        place.full = true;
+        write_ready();
+        room_.notify_all();
+    }
+
+    /// Reads and turns a piece; what went wrong, if anything.
+    [[nodiscard]] std::optional<error> make(const piece& work, const planned_tensor& tensor, std::span<std::byte> in, std::span<std::byte> out,
+                                            worker& own) const noexcept {
+        const std::uint64_t offset = tensor.source.offset + bytes_of(tensor.source.type, work.source_first);
+        if (auto ok = sources_[tensor.source.part]->read_at(offset, in); !ok) return std::move(ok).error();
+        if (!is_decodable(tensor.source.type)) {  // only copied; checked by the plan
+            std::memcpy(out.data(), in.data(), in.size());
+            return std::nullopt;
+        }
+        const auto& shape = pieces_.shape(work.tensor);
+        values_to_convert values{tensor.source.type, tensor.target.type, in, out, {}, shape.columns, work.column};
+        if (!tensor.importance.empty() && values.from != values.to) {
+            const std::uint64_t slice = work.source_first / (shape.columns * shape.rows);
+            const bool per_slice = tensor.importance.size() > shape.columns;
+            values.importance = std::span(tensor.importance).subspan(per_slice ? slice * shape.columns : 0, shape.columns);
+        }
+        auto bad = convert_values(values, own.values.as<float>());
+        if (!bad) return std::nullopt;
+        const std::uint64_t element = work.source_first + bad->index;
+        const std::string where = concat("tensor ", quoted(tensor.source.name));
+        if (bad->what.code != errc::bad_value) return std::move(bad->what).within(where);
+        bad->what.message = concat("element ", element, " (row ", element / tensor.source.dims[0], ", column ",
+                                   element % tensor.source.dims[0], ") ", bad->what.message);
+        return std::move(bad->what).within(where);
+    }
+
+    /// Writes what is ready and next. Called with the mutex.
+    void write_ready() noexcept {
+        while (!failure_ && written_ < pieces_.size()) {
+            slot& place = slots_[written_ % slots_.size()];
+            if (!place.full) return;
+            if (const auto at = std::ranges::find(failures_, written_, &numbered::first); at != failures_.end()) {
+                return stop(std::move(at->second));
+            }
+            const piece work = pieces_[written_];
+            const auto& tensor = plan_.tensors[work.tensor];
+            if (auto ok = writers_[tensor.file].write(place.bytes.as<std::byte>().first(place.size)); !ok) return stop(std::move(ok).error());
+            place.full = false;
+            ++written_;
+            done_ += bytes_of(tensor.source.type, work.values);
+            if (work.ends_tensor && observer_.written) observer_.written(work.tensor);
+            if (observer_.progress && !observer_.progress({done_, total_})) return stop({errc::canceled, "stopped on request"});
+        }
+    }
+
+    void stop(error why) noexcept {
+        failure_ = std::move(why);
+        stopped_.store(true, std::memory_order_relaxed);
+    }
+
+    using numbered = std::pair<std::uint64_t, error>;
+
+    const plan& plan_;
+    std::span<const std::unique_ptr<file_reader>> sources_;
+    std::span<gguf::writer> writers_;
+    const pipeline_observer& observer_;
+    piece_list pieces_;
+    std::uint64_t total_;
+    std::vector<worker> workers_;
+    std::mutex mutex_;
+    std::condition_variable room_;
+    std::vector<slot> slots_;
+    std::vector<numbered> failures_;
+    std::uint64_t written_ = 0;  ///< pieces
+    std::uint64_t done_ = 0;     ///< bytes of the source
+    std::optional<error> failure_;
+    std::atomic<bool> stopped_{false};
+};
+
+}  // namespace colibri::quantize
+
+// ---- colibri/quantize/target_size.hpp
+
+// Types chosen tensor by tensor so that a model fits a size, where they cost least.
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <queue>
+#include <span>
+#include <utility>
+#include <vector>
+
+
+namespace colibri::quantize {
+
+/// A type that a tensor could have.
+struct type_option {
+    dtype type;
+    std::uint64_t bytes;  ///< of the tensor then
+    double error;         ///< squared error as a part of the squared weights, both weighted by importance
+};
+
+namespace detail {
+
+/// Types to choose from; each tensor is left with those that it can have and that nothing smaller is better than.
+inline constexpr std::array size_choices = {
+    dtype::q8_0, dtype::q6_k, dtype::q5_k, dtype::q5_1, dtype::q5_0, dtype::q4_k, dtype::q4_1, dtype::iq4_nl, dtype::q4_0, dtype::iq4_xs,
+    dtype::q3_k, dtype::iq3_s, dtype::iq3_xxs, dtype::q2_k, dtype::iq2_s, dtype::iq2_xs, dtype::iq2_xxs, dtype::iq1_m, dtype::iq1_s};
+
+/// Values of a tensor that are looked at, in whole rows spread over it (one row at least, and no more than a piece's).
+inline constexpr std::uint64_t sampled_values = 32768;
+
+/// Relative error of a type on sampled rows. `values` and `back` have room for them.
+[[nodiscard]] inline result<double> sampled_error(dtype type, std::span<const float> values, std::span<const float> importance,
+                                                  std::span<std::byte> blocks, std::span<float> back, std::uint64_t columns) {
+    double wrong = 0.0;
+    double all = 0.0;
+    for (std::size_t at = 0; at < values.size(); at += columns) {
+        const auto row = values.subspan(at, columns);
+        const auto weights = importance.empty() ? importance : importance.subspan(at, columns);
+        const auto out = blocks.first(static_cast<std::size_t>(bytes_of(type, columns)));
+        if (auto ok = quant::encode_row(type, row, weights, out); !ok) return std::move(ok).error();
+        if (auto ok = quant::decode_row(type, out, back.first(columns)); !ok) return std::move(ok).error();
+        for (std::size_t i = 0; i < columns; ++i) {
+            const double w = weights.empty() ? 1.0 : static_cast<double>(weights[i]);
+            const double off = static_cast<double>(row[i]) - static_cast<double>(back[i]);
+            wrong += w * off * off;
+            all += w * static_cast<double>(row[i]) * static_cast<double>(row[i]);
+        }
+    }
+    return all > 0.0 ? wrong / all : 0.0;
+}
+
+/// Sampled rows of a tensor as floats, and the importance of each of their values (or none).
+struct tensor_sample {
+    std::vector<float> values;
+    std::vector<float> importance;
+};
+
+[[nodiscard]] inline result<tensor_sample> sample(const planned_tensor& tensor, file_reader& source) {
+    const std::uint64_t columns = tensor.source.dims[0];
+    const std::uint64_t rows = tensor.source.rows();
+    const std::uint64_t count = std::min(rows, std::max<std::uint64_t>(1, sampled_values / columns));
+    tensor_sample out;
+    out.values.resize(static_cast<std::size_t>(count * columns));
+    std::vector<std::byte> bytes(static_cast<std::size_t>(bytes_of(tensor.source.type, columns)));
+    for (std::uint64_t i = 0; i < count; ++i) {
+        const std::uint64_t row = rows / count * i;
+        if (auto ok = source.read_at(tensor.source.offset + row * bytes.size(), bytes); !ok) return std::move(ok).error();
+        const auto values = std::span(out.values).subspan(static_cast<std::size_t>(i * columns), static_cast<std::size_t>(columns));
+        if (auto ok = quant::decode_row(tensor.source.type, bytes, values); !ok) return std::move(ok).error();
+        if (largest_bits(values) >= infinite_bits) {
+            const std::size_t at = first_not_finite(values);
+            return error{errc::bad_value, concat("element ", row * columns + at, " (row ", row, ", column ", at, ") is ",
+                                                 std::isnan(values[at]) ? "not a number (NaN)" : "infinite")};
+        }
+        if (tensor.importance.empty()) continue;
+        const bool per_slice = tensor.importance.size() > columns;
+        const auto weights = std::span(tensor.importance).subspan(per_slice ? row / tensor.source.dims[1] * columns : 0, columns);
+        out.importance.insert(out.importance.end(), weights.begin(), weights.end());
+    }
+    return out;
+}
+
+/// What a tensor can be, by rising size, on the lower convex hull of error over size: each step up buys less than the one before.
+[[nodiscard]] inline std::vector<type_option> worthwhile(std::vector<type_option> options) {
+    std::ranges::stable_sort(options, [](const type_option& a, const type_option& b) { return a.bytes != b.bytes ? a.bytes < b.bytes : a.error < b.error; });
+    std::vector<type_option> out;
+    const auto gain = [](const type_option& low, const type_option& high) {
+        return (low.error - high.error) / static_cast<double>(high.bytes - low.bytes);
+    };
+    for (const auto& option : options) {
+        if (!out.empty() && (option.bytes == out.back().bytes || option.error >= out.back().error)) continue;
+        while (out.size() > 1 && gain(out[out.size() - 2], out.back()) <= gain(out.back(), option)) out.pop_back();
+        out.push_back(option);
+    }
+    return out;
+}
+
+[[nodiscard]] inline result<std::vector<type_option>> options_of(const planned_tensor& tensor, file_reader& source) {
+    auto rows = sample(tensor, source);
+    if (!rows) return std::move(rows).error();
+    const std::uint64_t columns = tensor.source.dims[0];
+    std::vector<float> back(static_cast<std::size_t>(columns));
+    std::vector<std::byte> blocks(static_cast<std::size_t>(bytes_of(dtype::f32, columns)));
+    std::vector<type_option> options;
+    const bool can_be_noise = !tensor.importance.empty() || !wants_importance(tensor.target.name, dtype::iq1_s, mixture::copy);
+    for (const dtype type : size_choices) {
+        auto bytes = gguf::tensor_bytes(type, tensor.target.dims, tensor.target.n_dims);
+        if (!bytes || !quant::is_encodable(type)) continue;
+        if (wants_importance(tensor.target.name, type, mixture::copy) && tensor.importance.empty()) continue;
+        if (quant::needs_importance(type) && (tensor.importance.empty() || !can_be_noise)) continue;
+        auto wrong = sampled_error(type, rows->values, rows->importance, blocks, back, columns);
+        if (!wrong) return std::move(wrong).error();
+        options.push_back({type, *bytes, *wrong});
+    }
+    if (options.empty()) {  // rows that no block fits
+        auto bytes = gguf::tensor_bytes(dtype::f16, tensor.target.dims, tensor.target.n_dims);
+        if (!bytes) return std::move(bytes).error();
+        options.push_back({dtype::f16, *bytes, 0.0});
+    }
+    return worthwhile(std::move(options));
+}
+
+}  // namespace detail
+
+/// Chooses types for the tensors of a plan that mixtures may choose for, so that all tensors together take at most `budget` bytes (padding
+/// not counted): everything begins as small as it can be, and then the step up that takes away most of a tensor's relative error for its
+/// bytes is taken, as long as one fits. Errors are measured on sampled rows, weighted by importance where there is some.
+/// Errors: invalid_argument (nothing fits; says what is the least), bad_value (NaN), canceled, those of reading.
+[[nodiscard]] inline result<void> fit_to_size(plan& work, std::uint64_t budget, std::span<const std::unique_ptr<file_reader>> sources,
+                                              thread_pool& pool, const progress_fn& watch) {
+    std::vector<std::size_t> free;
+    std::uint64_t fixed = 0;
+    for (std::size_t i = 0; i < work.tensors.size(); ++i) {
+        if (work.tensors[i].can_change) free.push_back(i);
+        else fixed += work.tensors[i].target.bytes;
+    }
+    std::vector<std::vector<type_option>> options(free.size());
+    std::optional<std::pair<std::size_t, error>> failure;
+    std::mutex mutex;
+    std::size_t done = 0;
+    pool.for_chunks(free.size(), 1, [&](std::size_t begin, std::size_t end, unsigned) {
+        for (std::size_t i = begin; i < end; ++i) {
+            {
+                const std::lock_guard lock(mutex);
+                if (failure && failure->first < i) return;
+            }
+            const auto& tensor = work.tensors[free[i]];
+            auto found = detail::options_of(tensor, *sources[tensor.source.part]);
+            const std::lock_guard lock(mutex);
+            if (!found) {
+                if (!failure || i < failure->first) failure.emplace(i, std::move(found).error().within(concat("tensor ", quoted(tensor.source.name))));
+            } else {
+                options[i] = std::move(*found);
+            }
+            ++done;
+            if (watch && !watch({done, free.size()})) failure.emplace(0, error{errc::canceled, "stopped on request"});
+        }
+    });
+    if (failure) return std::move(failure->second);
+    std::uint64_t bytes = fixed;
+    for (const auto& list : options) bytes += list.front().bytes;
+    if (bytes > budget) {
+        return error{errc::invalid_argument, concat("the tensors take at least ", bytes, " bytes, more than the ", budget,
+                                                    " that the wanted size leaves for them")};
+    }
+    struct step {
+        double gain;
+        std::size_t tensor;
+        std::size_t option;  ///< that it leads to
+        bool operator<(const step& other) const noexcept { return gain != other.gain ? gain < other.gain : tensor > other.tensor; }
+    };
+    std::priority_queue<step> steps;
+    const auto offer = [&](std::size_t tensor, std::size_t option) {
+        const auto& list = options[tensor];
+        if (option >= list.size()) return;
+        steps.push({(list[option - 1].error - list[option].error) / static_cast<double>(list[option].bytes - list[option - 1].bytes), tensor, option});
+    };
+    std::vector<std::size_t> chosen(free.size(), 0);
+    for (std::size_t i = 0; i < free.size(); ++i) offer(i, 1);
+    while (!steps.empty()) {
+        const step best = steps.top();
+        steps.pop();
+        const auto& list = options[best.tensor];
+        const std::uint64_t more = list[best.option].bytes - list[best.option - 1].bytes;
+        if (more > budget - bytes) continue;
+        bytes += more;
+        chosen[best.tensor] = best.option;
+        offer(best.tensor, best.option + 1);
+    }
+    for (std::size_t i = 0; i < free.size(); ++i) {
+        auto& tensor = work.tensors[free[i]];
+        if (auto ok = set_type(tensor, options[i][chosen[i]].type, mixture::copy); !ok) return ok;
+        tensor.is_fallback = false;
+    }
+    return {};
+}
+
+}  // namespace colibri::quantize
+
+// ---- colibri/quantize/job.hpp
+
+// One quantisation from request to file.
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+
+namespace colibri::quantize {
+
+/// What a person asks for.
+struct request {
+    std::filesystem::path input;
+    std::filesystem::path output;  ///< may be empty when nothing will be written
+    type_choice types = {};
+    std::optional<double> target_bits = {};          ///< most bits for a weight, over all tensors
+    std::optional<std::uint64_t> target_bytes = {};  ///< most bytes of all files together
+    std::vector<metadata_override> overrides = {};
+    std::vector<std::uint32_t> pruned = {};  ///< layers to leave out
+    std::optional<importance_weights> importance = {};
+    std::vector<std::filesystem::path> other_inputs = {};  ///< files that were read before and must not be written over
+    importance_filter filter = {};
+    std::optional<heat_counts> heat = {};
+    split_choice split = {};
+    bool allow_requantise = false;
+    bool force = false;
+    bool plan_only = false;  ///< nothing will be written: that importance weights are missing is a note, not an error
+};
+
+/// A request that everything has been checked of, ready to be written. Move-only.
+class job {
+public:
+    /// Reads the model's header, decides on all types, and checks everything that can be checked before output is made; nothing is
+    /// written. With a target size, weights are sampled meanwhile, which `watch` sees the progress of (in tensors).
+    /// Errors: those of gguf::file, plan_copy, choose_types, check_types, check_importance, order_by_heat, fit_to_size.
+    [[nodiscard]] static result<job> prepare(request asked, thread_pool& pool, const progress_fn& watch = {});
+
+    [[nodiscard]] const std::filesystem::path& input() const noexcept { return asked_.input; }
+    [[nodiscard]] const plan& planned() const noexcept { return plan_; }
+    [[nodiscard]] std::span<const output_file> files() const noexcept { return files_; }
+    /// Bytes of all files.
+    [[nodiscard]] std::uint64_t file_bytes() const noexcept {
+        std::uint64_t sum = 0;
+        for (const auto& file : files_) sum += file.bytes;
+        return sum;
+    }
+
+    /// Whether the output may be written: it isn't an input, doesn't exist (or may be replaced), and has room. `write` asks too.
+    /// Errors: those of check_outputs.
+    [[nodiscard]] result<void> check_output() const {
+        if (asked_.output.empty()) return error{errc::invalid_argument, "no output was named"};
+        return check_outputs(files_, inputs_, asked_.force);
+    }
+
+    /// Removes what killed runs left of these files, and writes them: either all appear under their names, complete and on the disk, or
+    /// none (of several files the last rename may still fail). Errors: those of check_outputs, gguf::writer and pipeline::run.
+    [[nodiscard]] result<void> write(thread_pool& pool, const pipeline_observer& observer = {}) const {
+        if (auto ok = check_output(); !ok) return ok;
+        for (const auto& file : files_) remove_stale_temporaries(file.path);
+        std::vector<gguf::writer> writers;
+        for (const auto& file : files_) {
+            auto made = gguf::writer::create(file.path, file.meta, file.tensors);
+            if (!made) return std::move(made).error();
+            writers.push_back(std::move(*made));
+        }
+        pipeline work(plan_, sources_, writers, observer);
+        if (auto done = work.run(pool); !done) return done;
+        // Whoever opens a split model begins with the first file: it comes last.
+        for (std::size_t i = writers.size(); i-- > 0;) {
+            if (auto done = writers[i].finish(); !done) return done;
+        }
+        return {};
+    }
+
+private:
+    explicit job(request asked) : asked_(std::move(asked)) {}
+
+    [[nodiscard]] result<void> open();
+    [[nodiscard]] result<void> choose(thread_pool& pool, const progress_fn& watch);
+    [[nodiscard]] result<std::uint64_t> tensor_budget();
+    [[nodiscard]] mixture nearest_kind() const;
+
+    request asked_;
+    std::vector<std::filesystem::path> inputs_;
+    std::vector<std::unique_ptr<file_reader>> sources_;
+    plan plan_;
+    std::vector<output_file> files_;
+    std::optional<gguf::file> input_;  // until the plan stands
+};
+
+inline result<job> job::prepare(request asked, thread_pool& pool, const progress_fn& watch) {
+    job out(std::move(asked));
+    if (auto ok = out.open(); !ok) return std::move(ok).error();
+    if (auto ok = out.choose(pool, watch); !ok) return std::move(ok).error();
+    auto files = output_files(out.plan_, out.asked_.output, out.asked_.split);
+    if (!files) return std::move(files).error();
+    out.files_ = std::move(*files);
+    out.input_.reset();
+    return out;
+}
+
+inline result<void> job::open() {
+    auto input = gguf::file::open(asked_.input);
+    if (!input) return std::move(input).error();
+    for (const auto& part : input->parts()) {
+        auto source = file_reader::open(part.path);
+        if (!source) return std::move(source).error();
+        if ((*source)->size() != part.size) return error{errc::io, concat(quoted(part.path.string()), " was changed while it was read; try again")};
+        sources_.push_back(std::move(*source));
+        inputs_.push_back(part.path);
+    }
+    for (const auto& path : asked_.other_inputs) inputs_.push_back(path);
+    auto copied = plan_copy(*input, asked_.overrides, asked_.pruned);
+    if (!copied) return std::move(copied).error();
+    plan_ = std::move(*copied);
+    if (asked_.importance) {
+        const std::string name = quoted(asked_.importance->file);
+        if (auto ok = check_importance(*asked_.importance, input->tensors(), model_facts::of(input->meta(), input->tensors())); !ok) {
+            return std::move(ok).error().within(name);
+        }
+    }
+    input_ = std::move(*input);
+    return {};
+}
+
+inline result<void> job::choose(thread_pool& pool, const progress_fn& watch) {
+    const bool fits_size = asked_.target_bits || asked_.target_bytes;
+    if (fits_size) {
+        asked_.types.kind = mixture::q8_0;  // until types are chosen
+        asked_.types.pure = true;
+    }
+    if (auto ok = choose_types(plan_, asked_.types, asked_.importance.has_value()); !ok) return ok;
+    if (asked_.importance) {
+        std::size_t entries = 0;
+        for (const auto& [name, weights] : asked_.importance->entries) entries += asked_.filter.takes(name) ? 1 : 0;
+        mark_importance(*asked_.importance, entries, plan_.meta);
+        attach_importance(std::move(*asked_.importance), asked_.filter, plan_, fits_size);
+        asked_.importance->entries.clear();
+    }
+    mark_as(asked_.types.kind, plan_.meta);
+    if (fits_size) {
+        auto budget = tensor_budget();
+        if (!budget) return std::move(budget).error();
+        if (auto ok = fit_to_size(plan_, *budget, sources_, pool, watch); !ok) return ok;
+        mark_as(nearest_kind(), plan_.meta);
+    }
+    // Experts change places in everything that was decided for them, importance included.
+    if (asked_.heat) {
+        if (auto ok = order_by_heat(plan_, *asked_.heat); !ok) return ok;
+    }
+    if (auto ok = check_importance_is_there(plan_); !ok) {
+        if (!asked_.plan_only) return ok;
+        plan_.notes.push_back(ok.error().message);
+    }
+    return check_types(plan_, asked_.allow_requantise);
+}
+
+/// What a target leaves for the tensors' bytes.
+inline result<std::uint64_t> job::tensor_budget() {
+    std::uint64_t out = ~std::uint64_t{0};
+    if (asked_.target_bits) out = static_cast<std::uint64_t>(*asked_.target_bits * static_cast<double>(plan_.elements()) / 8.0);
+    if (!asked_.target_bytes) return out;
+    auto files = output_files(plan_, asked_.output, {});
+    if (!files) return std::move(files).error();
+    auto alignment = gguf::detail::read_alignment(plan_.meta);
+    if (!alignment) return std::move(alignment).error();
+    // What isn't tensors now won't be more than the header and a padding for each tensor.
+    std::uint64_t rest = (*files)[0].bytes;
+    for (const auto& tensor : plan_.tensors) rest -= round_up<std::uint64_t>(tensor.target.bytes, *alignment);
+    for (const auto& tensor : plan_.tensors) rest += tensor.can_change || tensor.target.bytes % *alignment != 0 ? *alignment - 1 : 0;
+    if (*asked_.target_bytes < rest) {
+        return error{errc::invalid_argument, concat("the wanted size of ", *asked_.target_bytes, " bytes is less than the file's header")};
+    }
+    return std::min(out, *asked_.target_bytes - rest);
+}
+
+/// The mixture that is built on the type with the most bytes.
+inline mixture job::nearest_kind() const {
+    std::map<dtype, std::uint64_t> bytes;
+    for (const auto& tensor : plan_.tensors) bytes[tensor.target.type] += tensor.target.bytes;
+    const auto most = std::ranges::max_element(bytes, {}, [](const auto& pair) { return pair.second; });
+    for (const auto& row : mixture_table) {
+        if (most != bytes.end() && row.id != mixture::copy && row.base == most->first) return row.id;
+    }
+    return mixture::q8_0;
+}
+
+}  // namespace colibri::quantize
 
 // ---- colibri/colibri.hpp
 
