@@ -257,6 +257,12 @@ TEST_CASE("convert: config.json is checked") {
     CHECK(refused(hf.path()).code == errc::bad_type);
     scratch::write(hf.path() / "config.json", std::string(100000, '['));
     CHECK(refused(hf.path()).code == errc::limit);
+    scratch::write(hf.path() / "config.json", "[0" + [] {
+        std::string more;
+        for (std::size_t i = 0; i < convert::max_json_values; ++i) more += ",0";
+        return more + "]";
+    }());
+    CHECK(refused(hf.path()).code == errc::limit);
     scratch::write(hf.path() / "config.json", "{\"a\":\"\xff\"}");
     CHECK(refused(hf.path()).code == errc::bad_utf8);
 

@@ -93,6 +93,7 @@ TEST_CASE("rules: what isn't known is quoted") {
     CHECK(refused({{"type", "UnicodeScripts"}}).text().find("UnicodeScripts") != std::string::npos);
     CHECK(refused({{"type", "ByteLevel"}, {"add_prefix_space", true}}).text().find("add_prefix_space") != std::string::npos);
     CHECK(refused(sequence({bytes, json{{"type", "Digits"}}})).text().find("Digits") != std::string::npos);
+    CHECK(!refused(split(std::string(20000, 'a'))).message.empty());
     CHECK(convert::read_pre_rules(json("text")).error().code == errc::bad_type);
     json deep = bytes;
     for (int i = 0; i < 20; ++i) deep = sequence({deep});

@@ -111,7 +111,7 @@ inline void model_describer::read_sizes() {
     s.kv_heads = in_.count("num_key_value_heads", s.family.nested ? 4 : s.heads, 1, 65536);
     const bool has_head = in_.has("head_dim") || s.family.nested;
     s.head = in_.count("head_dim", s.family.nested ? 256 : s.hidden / std::max(1u, s.heads), 2, 65536);
-    s.vocabulary = in_.count("vocab_size", nested_default(262208), 1, 1u << 24);
+    s.vocabulary = in_.count("vocab_size", nested_default(262208), 1, 1u << 22);
     if (in_.problem()) return;
     if (s.heads % s.kv_heads != 0) in_.fail(errc::bad_value, "num_attention_heads", concat("is ", s.heads, ", no multiple of 'num_key_value_heads', ", s.kv_heads));
     if (!in_.has("head_dim") && !s.family.nested && s.hidden % s.heads != 0) in_.fail(errc::bad_value, "hidden_size", concat("is ", s.hidden, ", no multiple of 'num_attention_heads', ", s.heads));

@@ -339,16 +339,17 @@ struct own_pattern {
     std::string_view text;
     rule_shape shape;
 };
-[[nodiscard]] inline std::vector<own_pattern> own_patterns() {
+[[nodiscard]] inline const std::vector<own_pattern>& own_patterns() {
     namespace rules = text::split_rules;
     const auto own = [](auto* match) { return rule_shape{.kind = text::form::own, .match = match}; };
-    const code_set not_break_letter_number = code_set::of(rules::sets::not_break_letter_number);
-    return {{"\\s+$", own(rules::spaces_at_end)},
-            {"<sentinel:[0-9]+>", own(rules::sentinel_marker)},
-            {"(IMGIMG)((A|B|C|D|E|F|G|H|I){1,4})Z", own(rules::image_marker)},
-            {"([\\t\\n]|    |  )", own(rules::layout_character)},
-            {"[^\\r\\n\\p{L}\\p{N}]?(?:\\p{L}\\p{M}*(?: \\p{L}\\p{M}*)*)+",
-             {.kind = text::form::phrase, .prefix = not_break_letter_number}}};
+    static const std::vector<own_pattern> all{
+        {"\\s+$", own(rules::spaces_at_end)},
+        {"<sentinel:[0-9]+>", own(rules::sentinel_marker)},
+        {"(IMGIMG)((A|B|C|D|E|F|G|H|I){1,4})Z", own(rules::image_marker)},
+        {"([\\t\\n]|    |  )", own(rules::layout_character)},
+        {"[^\\r\\n\\p{L}\\p{N}]?(?:\\p{L}\\p{M}*(?: \\p{L}\\p{M}*)*)+",
+         {.kind = text::form::phrase, .prefix = code_set::of(rules::sets::not_break_letter_number)}}};
+    return all;
 }
 inline constexpr std::string_view spaces_by_powers =
     "\\s{512}(?!\\S)|\\s{256}(?!\\S)|\\s{128}(?!\\S)|\\s{64}(?!\\S)|\\s{32}(?!\\S)|\\s{16}(?!\\S)|\\s{8}(?!\\S)|\\s{4}(?!\\S)|"
@@ -377,10 +378,10 @@ private:
             return rule_shape{.kind = text::form::contraction};
         }
         if (small_contractions()) return rule_shape{.kind = text::form::contraction, .any_case = false};
-        for (auto& own : own_patterns()) {
+        for (const auto& own : own_patterns()) {
             if (own.text != part) continue;
             ++at_;
-            return std::move(own.shape);
+            return own.shape;
         }
         if (powers()) return rule_shape{.kind = text::form::own, .match = text::split_rules::spaces_by_powers};
         auto read = pattern_parser(part).run();
@@ -442,6 +443,8 @@ private:
 }  // namespace detail
 
 inline result<rule_shapes> read_pattern(std::string_view pattern) {
+    constexpr std::size_t longest = 16384;  // the longest published one has 700 bytes; sets cost the square of it
+    if (pattern.size() > longest) return error{errc::unsupported, concat("the pattern is longer than ", longest, " bytes")};
     if (pattern == "\\d{1,3}(?=(?:\\d{3})*\\b)") return rule_shapes{{}, text::split_rules::tiny_aya[0].cut};
     if (pattern == "(?=(\\d{3})+(?!\\d))") return rule_shapes{{}, text::split_rules::superbpe[1].cut};
     return detail::rule_reader(pattern).run();

@@ -267,7 +267,7 @@ inline void tokenizer_writer::put_template(text::token_id& bos, text::token_id& 
     if (found == nullptr) return;
     out_.set("tokenizer.ggml.add_sep_token", false);
     const json& single = tokenizer_json::member(*found, "single");
-    if (!single.is_array()) return;
+    if (!single.is_array() || single.size() > 64) return;
     std::vector<text::token_id> before, behind;
     bool text_seen = false;
     for (const auto& part : single) {
