@@ -158,7 +158,10 @@ private:
         if (digits == std::string_view::npos || digits == 0 || digits > 6 || digits > text_.size()) return std::nullopt;
         char32_t out = 0;
         for (const char c : text_.substr(0, digits)) {
-            const int digit = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+            const int digit = c >= '0' && c <= '9'   ? c - '0'
+                              : c >= 'a' && c <= 'f' ? c - 'a' + 10
+                              : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                                     : -1;
             if (digit < 0) return std::nullopt;
             out = out * 16 + static_cast<char32_t>(digit);
         }
@@ -185,13 +188,49 @@ private:
             outside = !outside;
             name.remove_prefix(1);
         }
-        constexpr std::pair<std::string_view, text::class_mask> names[] = {
-            {"L", letter}, {"Letter", letter}, {"Lu", lu}, {"Ll", ll}, {"Lt", lt}, {"Lm", lm}, {"Lo", lo}, {"M", mark}, {"Mark", mark},
-            {"Mn", mn}, {"Mc", mc}, {"Me", me}, {"N", number}, {"Number", number}, {"Nd", nd}, {"Nl", nl}, {"No", no},
-            {"P", punctuation}, {"Punctuation", punctuation}, {"Pc", pc}, {"Pd", pd}, {"Ps", ps}, {"Pe", pe}, {"Pi", pi},
-            {"Pf", pf}, {"Po", po}, {"S", symbol}, {"Symbol", symbol}, {"Sm", sm}, {"Sc", sc}, {"Sk", sk}, {"So", so},
-            {"Z", separator}, {"Zs", zs}, {"Zl", zl}, {"Zp", zp}, {"C", other}, {"Cc", cc}, {"Cf", cf}, {"Han", han},
-            {"Script=Han", han}, {"sc=Han", han}, {"White_Space", white_space}};
+        constexpr std::pair<std::string_view, text::class_mask> names[] = {{"L", letter},
+                                                                           {"Letter", letter},
+                                                                           {"Lu", lu},
+                                                                           {"Ll", ll},
+                                                                           {"Lt", lt},
+                                                                           {"Lm", lm},
+                                                                           {"Lo", lo},
+                                                                           {"M", mark},
+                                                                           {"Mark", mark},
+                                                                           {"Mn", mn},
+                                                                           {"Mc", mc},
+                                                                           {"Me", me},
+                                                                           {"N", number},
+                                                                           {"Number", number},
+                                                                           {"Nd", nd},
+                                                                           {"Nl", nl},
+                                                                           {"No", no},
+                                                                           {"P", punctuation},
+                                                                           {"Punctuation", punctuation},
+                                                                           {"Pc", pc},
+                                                                           {"Pd", pd},
+                                                                           {"Ps", ps},
+                                                                           {"Pe", pe},
+                                                                           {"Pi", pi},
+                                                                           {"Pf", pf},
+                                                                           {"Po", po},
+                                                                           {"S", symbol},
+                                                                           {"Symbol", symbol},
+                                                                           {"Sm", sm},
+                                                                           {"Sc", sc},
+                                                                           {"Sk", sk},
+                                                                           {"So", so},
+                                                                           {"Z", separator},
+                                                                           {"Zs", zs},
+                                                                           {"Zl", zl},
+                                                                           {"Zp", zp},
+                                                                           {"C", other},
+                                                                           {"Cc", cc},
+                                                                           {"Cf", cf},
+                                                                           {"Han", han},
+                                                                           {"Script=Han", han},
+                                                                           {"sc=Han", han},
+                                                                           {"White_Space", white_space}};
         for (const auto& [known, mask] : names) {
             if (known == name) return outside ? ~with(mask) : with(mask);
         }
@@ -388,9 +427,9 @@ private:
         if (!read) return std::nullopt;
         const auto white = code_set::with(text::classes::white_space), breaks = code_set::with(text::classes::newline);
         const auto& items = read->items;
-        if (items.size() == 2 && items[0].set == white && items[0].least == 0 && items[0].most == endless && !items[0].possessive &&
-            items[1].set == breaks && items[1].least == 1 && (items[1].most == 1 || items[1].most == endless) &&
-            !read->before_space && !read->contraction) {
+        if (items.size() == 2 && items[0].set == white && items[0].least == 0 && items[0].most == endless &&
+            !items[0].possessive && items[1].set == breaks && items[1].least == 1 &&
+            (items[1].most == 1 || items[1].most == endless) && !read->before_space && !read->contraction) {
             ++at_;
             return rule_shape{.kind = text::form::newlines};
         }
@@ -419,7 +458,8 @@ private:
     }
     [[nodiscard]] bool powers() {
         const auto parts = top_alternatives(spaces_by_powers);
-        if (parts_.size() - at_ < parts.size() || !std::equal(parts.begin(), parts.end(), parts_.begin() + static_cast<std::ptrdiff_t>(at_)))
+        if (parts_.size() - at_ < parts.size() ||
+            !std::equal(parts.begin(), parts.end(), parts_.begin() + static_cast<std::ptrdiff_t>(at_)))
             return false;
         at_ += parts.size();
         return true;
@@ -431,7 +471,8 @@ private:
         };
         if (!whole(read) || read.items[0].most != endless || at_ + 1 >= parts_.size()) return std::nullopt;
         const auto rest = pattern_parser(parts_[at_ + 1]).run();
-        if (!rest || !whole(*rest) || rest->before_space || (rest->items[0].most != 1 && rest->items[0].most != endless)) return std::nullopt;
+        if (!rest || !whole(*rest) || rest->before_space || (rest->items[0].most != 1 && rest->items[0].most != endless))
+            return std::nullopt;
         at_ += 2;
         return rule_shape{.kind = text::form::spaces};
     }
@@ -470,7 +511,8 @@ inline bool same_shape(const rule_shape& read, const text::alternative& known) {
             if (!same_set(read.tail, known.tail) || (known.tail != nullptr && read.most_tail != known.most_tail)) return false;
             break;
     }
-    return same_set(read.prefix, known.prefix) && read.needs_prefix == known.needs_prefix && read.body == code_set::of(*known.body);
+    return same_set(read.prefix, known.prefix) && read.needs_prefix == known.needs_prefix &&
+           read.body == code_set::of(*known.body);
 }
 
 }  // namespace colibri::convert
