@@ -74,8 +74,9 @@ json listed(const convert::conversion& made) {
 }
 
 std::string summary(const convert::conversion& made) {
-    return concat(made.family().architecture, ", ", counted(made.tensors().size(), "tensor"), ", ", bytes_text(made.tensor_bytes()), " of ",
-                  info_of(made.type()).name, ", ", counted(tokens_of(made), "token"), " cut as ", pre_of(made));
+    return concat(made.family().architecture, ", ", counted(made.tensors().size(), "tensor"), ", ",
+                  bytes_text(made.tensor_bytes()), " of ", info_of(made.type()).name, ", ", counted(tokens_of(made), "token"),
+                  " cut as ", pre_of(made));
 }
 
 exit_code plan_only(const convert::conversion& made, bool as_json_text, output& out) {

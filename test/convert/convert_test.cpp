@@ -100,10 +100,11 @@ TEST_CASE("convert: types") {
 }
 
 TEST_CASE("convert: weights that are no numbers, or too large, stop with the tensor's name") {
-    for (const auto& [value, type, part] : {std::tuple(std::numeric_limits<float>::quiet_NaN(), weight_type::f32, "not a number"),
-                                            std::tuple(std::numeric_limits<float>::infinity(), weight_type::bf16, "infinite"),
-                                            std::tuple(70000.0f, weight_type::f16, "too large"), std::tuple(1e7f, weight_type::q8_0, "too large"),
-                                            std::tuple(3.4e38f, weight_type::bf16, "too large")}) {
+    for (const auto& [value, type, part] :
+         {std::tuple(std::numeric_limits<float>::quiet_NaN(), weight_type::f32, "not a number"),
+          std::tuple(std::numeric_limits<float>::infinity(), weight_type::bf16, "infinite"),
+          std::tuple(70000.0f, weight_type::f16, "too large"), std::tuple(1e7f, weight_type::q8_0, "too large"),
+          std::tuple(3.4e38f, weight_type::bf16, "too large")}) {
         CAPTURE(part);
         edited_llama llama;
         llama.set("model.layers.1.mlp.up_proj.weight", 130, value);
@@ -257,6 +258,13 @@ TEST_CASE("convert: config.json is checked") {
     CHECK(refused(hf.path()).code == errc::bad_type);
     scratch::write(hf.path() / "config.json", std::string(100000, '['));
     CHECK(refused(hf.path()).code == errc::limit);
+    scratch::write(
+        hf.path() / "config.json", "[0" + [] {
+            std::string more;
+            for (std::size_t i = 0; i < convert::max_json_values; ++i) more += ",0";
+            return more + "]";
+        }());
+    CHECK(refused(hf.path()).code == errc::limit);
     scratch::write(hf.path() / "config.json", "{\"a\":\"\xff\"}");
     CHECK(refused(hf.path()).code == errc::bad_utf8);
 
@@ -266,7 +274,11 @@ TEST_CASE("convert: config.json is checked") {
         return opened(hf.path());
     };
     const auto yarn = changed([](json& c) {
-        c["rope_scaling"] = {{"type", "yarn"}, {"factor", 4}, {"original_max_position_embeddings", 128}, {"beta_fast", 24}, {"attention_factor", 1.25}};
+        c["rope_scaling"] = {{"type", "yarn"},
+                             {"factor", 4},
+                             {"original_max_position_embeddings", 128},
+                             {"beta_fast", 24},
+                             {"attention_factor", 1.25}};
     });
     CHECK(yarn.meta().get<std::string>("llama.rope.scaling.type").value() == "yarn");
     CHECK(yarn.meta().get<float>("llama.rope.scaling.factor").value() == 4.0f);
@@ -286,14 +298,23 @@ TEST_CASE("convert: what an architecture's code takes for granted is checked") {
         CHECK_MESSAGE(e.text().find(part) != std::string::npos, e.text());
         return e.code;
     };
-    CHECK(code("gemma2", [](json& c) { c["layer_types"][0] = "full_attention"; }, "layer_types") == errc::unsupported);
-    CHECK(code("gemma2", [](json& c) { c["query_pre_attn_scalar"] = 144; }, "query_pre_attn_scalar") == errc::unsupported);
-    CHECK(code("gemma3", [](json& c) { c["layer_types"].erase(0); }, "layer_types") == errc::bad_value);
-    CHECK(code("gemma3", [](json& c) { c["rope_parameters"]["sliding_attention"]["rope_type"] = "linear"; }, "sliding") == errc::unsupported);
-    CHECK(code("gemma3", [](json& c) { c["tie_word_embeddings"] = false; }, "tie_word_embeddings") == errc::unsupported);
-    CHECK(code("smollm3", [](json& c) { c["no_rope_layers"][1] = 0; }, "no_rope_layers") == errc::unsupported);
-    CHECK(code("mixtral", [](json& c) { c["num_local_experts"] = 7; }, "gate.weight") == errc::bad_shape);
-    CHECK(code("mixtral", [](json& c) { c["num_experts_per_tok"] = 7; }, "num_experts_per_tok") == errc::bad_value);
+    CHECK(code(
+              "gemma2", [](json& c) { c["layer_types"][0] = "full_attention"; }, "layer_types") == errc::unsupported);
+    CHECK(code(
+              "gemma2", [](json& c) { c["query_pre_attn_scalar"] = 144; }, "query_pre_attn_scalar") == errc::unsupported);
+    CHECK(code(
+              "gemma3", [](json& c) { c["layer_types"].erase(0); }, "layer_types") == errc::bad_value);
+    CHECK(code(
+              "gemma3", [](json& c) { c["rope_parameters"]["sliding_attention"]["rope_type"] = "linear"; }, "sliding") ==
+          errc::unsupported);
+    CHECK(code(
+              "gemma3", [](json& c) { c["tie_word_embeddings"] = false; }, "tie_word_embeddings") == errc::unsupported);
+    CHECK(code(
+              "smollm3", [](json& c) { c["no_rope_layers"][1] = 0; }, "no_rope_layers") == errc::unsupported);
+    CHECK(code(
+              "mixtral", [](json& c) { c["num_local_experts"] = 7; }, "gate.weight") == errc::bad_shape);
+    CHECK(code(
+              "mixtral", [](json& c) { c["num_experts_per_tok"] = 7; }, "num_experts_per_tok") == errc::bad_value);
 }
 
 TEST_CASE("convert: a text model inside one that sees") {

@@ -31,7 +31,8 @@ inline std::string safetensors_file(const std::vector<tensor>& tensors) {
     json header = json::object();
     std::string data;
     for (const auto& one : tensors) {
-        header[one.name] = {{"dtype", one.dtype}, {"shape", one.shape}, {"data_offsets", {data.size(), data.size() + one.bytes.size()}}};
+        header[one.name] = {
+            {"dtype", one.dtype}, {"shape", one.shape}, {"data_offsets", {data.size(), data.size() + one.bytes.size()}}};
         data += one.bytes;
     }
     return safetensors_file(header.dump(), data);

@@ -48,7 +48,8 @@ TEST_CASE("code sets: one form for each set") {
     CHECK((code_set::with(lu) | code_set::with(ll)) == code_set::with(lu | ll));
     CHECK((~code_set()) == code_set(0, code_set::last_code));
     CHECK(code_set::with(any) == ~code_set());
-    for (const auto* set : {&text::split_rules::sets::symbols, &text::split_rules::sets::bloom_text, &text::split_rules::sets::word_characters}) {
+    for (const auto* set :
+         {&text::split_rules::sets::symbols, &text::split_rules::sets::bloom_text, &text::split_rules::sets::word_characters}) {
         const auto all = code_set::of(*set);
         for (char32_t code = 0; code < 0x3000; ++code) CHECK((code_set(code, code) & all).empty() != set->contains(code));
     }
@@ -58,20 +59,30 @@ TEST_CASE("rules: what means the same is recognised") {
     CHECK(recognised(sequence({split(llama3), bytes})) == "llama-bpe");
     CHECK(recognised(sequence({split(changed(llama3, "{1,3}", "")), bytes})) == "qwen2");
     CHECK(recognised(sequence({split(changed(llama3, R"(\p{N}{1,3})", R"(\p{N}{1,1})")), bytes})) == "qwen2");
-    CHECK(recognised(sequence({split(changed(llama3, "[^\\r\\n\\p{L}\\p{N}]?", "[^\\n\\p{N}\\p{L}\\x0d]?+")), bytes})) == "llama-bpe");
+    CHECK(recognised(sequence({split(changed(llama3, "[^\\r\\n\\p{L}\\p{N}]?", "[^\\n\\p{N}\\p{L}\\x0d]?+")), bytes})) ==
+          "llama-bpe");
     CHECK(recognised(sequence({split(changed(llama3, "\\s*[\\r\\n]+", "\\s*[\\r\\n]")), bytes})) == "llama-bpe");
     CHECK(recognised(sequence({split(llama3, "Removed", true), bytes})) == "llama-bpe");  // matches cover everything
     CHECK(recognised({{"type", "ByteLevel"}, {"add_prefix_space", false}}) == "gpt-2");
-    CHECK(recognised(sequence({json{{"type", "Digits"}, {"individual_digits", true}}, json{{"type", "ByteLevel"}}})) == "starcoder");
+    CHECK(recognised(sequence({json{{"type", "Digits"}, {"individual_digits", true}}, json{{"type", "ByteLevel"}}})) ==
+          "starcoder");
     const json falcon_digits = split("[0-9][0-9][0-9]");
-    CHECK(recognised(sequence({json{{"type", "Punctuation"}, {"behavior", "Contiguous"}}, json{{"type", "ByteLevel"}}, falcon_digits})) == "falcon");
+    CHECK(recognised(sequence({json{{"type", "Punctuation"}, {"behavior", "Contiguous"}}, json{{"type", "ByteLevel"}},
+                               falcon_digits})) == "falcon");
     CHECK(recognised(sequence({split("[0-9]{3}"), json{{"type", "ByteLevel"}}})).empty());  // in another order
 }
 
 TEST_CASE("rules: what cuts otherwise is not") {
-    for (const auto& [from, to] : std::vector<std::pair<std::string, std::string>>{
-             {"{1,3}", "{1,4}"}, {"{1,3}", "{2,3}"}, {"(?i:", "(?:"}, {"[\\r\\n]*", "[\\r\\n]+"}, {"[\\r\\n]*", ""}, {" ?[^", "[^"},
-             {"\\p{L}+", "\\p{Lu}+"}, {"[^\\r\\n\\p{L}", "[^\\n\\p{L}"}, {"\\s+(?!\\S)|\\s+", "\\s+"}, {"'ll|'d", "'ll"}}) {
+    for (const auto& [from, to] : std::vector<std::pair<std::string, std::string>>{{"{1,3}", "{1,4}"},
+                                                                                   {"{1,3}", "{2,3}"},
+                                                                                   {"(?i:", "(?:"},
+                                                                                   {"[\\r\\n]*", "[\\r\\n]+"},
+                                                                                   {"[\\r\\n]*", ""},
+                                                                                   {" ?[^", "[^"},
+                                                                                   {"\\p{L}+", "\\p{Lu}+"},
+                                                                                   {"[^\\r\\n\\p{L}", "[^\\n\\p{L}"},
+                                                                                   {"\\s+(?!\\S)|\\s+", "\\s+"},
+                                                                                   {"'ll|'d", "'ll"}}) {
         CAPTURE(to);
         const auto read = convert::read_pre_rules(sequence({split(changed(llama3, from, to)), bytes}));
         if (read) CHECK(convert::matching_pre_tokenizers(*read).empty());
@@ -84,15 +95,18 @@ TEST_CASE("rules: what cuts otherwise is not") {
 TEST_CASE("rules: what isn't known is quoted") {
     CHECK(refused(split("(?<=a)b")).text().find("(?<=a)b") != std::string::npos);
     CHECK(refused(split("\\w+")).text().find("w+") != std::string::npos);
-    for (const char* pattern : {"[", "[a", "a{", "a{2", "a{3,1}", "\\", "\\p", "\\p{", "\\p{Nonsense}", "[[[[[[[[[[[[a]]]]]]]]]]]]", "(", ")", "a+?", "\\x{110000}", "[b-a]"}) {
+    for (const char* pattern : {"[", "[a", "a{", "a{2", "a{3,1}", "\\", "\\p", "\\p{", "\\p{Nonsense}",
+                                "[[[[[[[[[[[[a]]]]]]]]]]]]", "(", ")", "a+?", "\\x{110000}", "[b-a]"}) {
         CAPTURE(pattern);
         CHECK(!refused(split(pattern)).message.empty());
     }
     CHECK(refused(split(llama3, "MergedWithPrevious")).text().find("MergedWithPrevious") != std::string::npos);
-    CHECK(refused(split("\\p{N}", "Removed", true)).text().find("Removed") != std::string::npos);  // what lies between would be lost
+    CHECK(refused(split("\\p{N}", "Removed", true)).text().find("Removed") !=
+          std::string::npos);  // what lies between would be lost
     CHECK(refused({{"type", "UnicodeScripts"}}).text().find("UnicodeScripts") != std::string::npos);
     CHECK(refused({{"type", "ByteLevel"}, {"add_prefix_space", true}}).text().find("add_prefix_space") != std::string::npos);
     CHECK(refused(sequence({bytes, json{{"type", "Digits"}}})).text().find("Digits") != std::string::npos);
+    CHECK(!refused(split(std::string(20000, 'a'))).message.empty());
     CHECK(convert::read_pre_rules(json("text")).error().code == errc::bad_type);
     json deep = bytes;
     for (int i = 0; i < 20; ++i) deep = sequence({deep});

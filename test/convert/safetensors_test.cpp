@@ -76,8 +76,10 @@ TEST_CASE("safetensors: errors name the tensor, the code and the place") {
     fault(R"({"w":7})", errc::bad_type, "'w'");
     fault("{\"w\":", errc::bad_value, "JSON");
     fault(R"({"a\u001b[31m":7})", errc::bad_type, "\\x1b");
-    CHECK(refused(R"({"a":{"dtype":"U8","shape":[8],"data_offsets":[0,8]},"b":{"dtype":"U8","shape":[9],"data_offsets":[7,16]}})").code == errc::bad_offset);
-    const auto hole = refused(R"({"a":{"dtype":"U8","shape":[7],"data_offsets":[0,7]},"b":{"dtype":"U8","shape":[8],"data_offsets":[8,16]}})");
+    CHECK(refused(R"({"a":{"dtype":"U8","shape":[8],"data_offsets":[0,8]},"b":{"dtype":"U8","shape":[9],"data_offsets":[7,16]}})")
+              .code == errc::bad_offset);
+    const auto hole =
+        refused(R"({"a":{"dtype":"U8","shape":[7],"data_offsets":[0,7]},"b":{"dtype":"U8","shape":[8],"data_offsets":[8,16]}})");
     CHECK(hole.code == errc::bad_offset);
     CHECK(hole.offset != error::no_offset);
     // Depth can't exhaust a stack.

@@ -19,10 +19,12 @@ std::string floating(unsigned field_number, float value) {
     std::memcpy(raw.data(), &value, 4);
     return field(field_number, 5, raw);
 }
-std::string piece(const std::string& name, float score, char type) { return nested(1, nested(1, name) + floating(2, score) + number(3, type)); }
+std::string piece(const std::string& name, float score, char type) {
+    return nested(1, nested(1, name) + floating(2, score) + number(3, type));
+}
 
-const std::string model = piece("<unk>", 0.0f, 2) + piece("<0x0A>", 0.0f, 6) + nested(1, nested(1, "ab") + floating(2, -1.5f)) + nested(2, number(3, 2)) +
-                          nested(3, number(3, 0) + number(4, 0));
+const std::string model = piece("<unk>", 0.0f, 2) + piece("<0x0A>", 0.0f, 6) + nested(1, nested(1, "ab") + floating(2, -1.5f)) +
+                          nested(2, number(3, 2)) + nested(3, number(3, 0) + number(4, 0));
 
 }  // namespace
 
@@ -39,7 +41,8 @@ TEST_CASE("sentencepiece: pieces, kind and normalisation") {
     CHECK(!got->adds_space_prefix);
     CHECK(!got->removes_extra_spaces);
     CHECK(!got->has_normalization_table);
-    CHECK(read_sentencepiece(piece("a", 0, 1))->kind == convert::sentencepiece_model::algorithm::unigram);  // the format's default
+    CHECK(read_sentencepiece(piece("a", 0, 1))->kind ==
+          convert::sentencepiece_model::algorithm::unigram);  // the format's default
     CHECK(read_sentencepiece(piece("a", 0, 1) + nested(3, nested(2, "table")))->has_normalization_table);
 }
 
@@ -50,7 +53,7 @@ TEST_CASE("sentencepiece: damage is refused") {
     CHECK(read_sentencepiece(piece("a", std::nanf(""), 1)).error().code == errc::bad_value);
     CHECK(read_sentencepiece(piece("a", 0, 1) + nested(2, number(3, 9))).error().code == errc::bad_type);
     CHECK(read_sentencepiece(model + std::string(12, '\xff')).error().code == errc::truncated);  // a number without an end
-    CHECK(read_sentencepiece(model + "\x0b").error().code == errc::truncated);                     // a kind that nobody uses
+    CHECK(read_sentencepiece(model + "\x0b").error().code == errc::truncated);                   // a kind that nobody uses
     CHECK(read_sentencepiece(field(1, 2, "\xff\xff\xff\xff\x7f") + "x").error().code == errc::truncated);
     std::size_t good = 0;
     for (std::size_t size = 0; size < model.size(); ++size) good += read_sentencepiece(model.substr(0, size)).has_value() ? 1 : 0;

@@ -49,7 +49,8 @@ inline colibri::error refused(const std::filesystem::path& path, const colibri::
     REQUIRE(!made);
     return made.error();
 }
-inline colibri::convert::conversion opened(const std::filesystem::path& path, const colibri::convert::convert_options& options = {}) {
+inline colibri::convert::conversion opened(const std::filesystem::path& path,
+                                           const colibri::convert::convert_options& options = {}) {
     auto made = colibri::convert::conversion::open(path, options);
     REQUIRE_MESSAGE(made, (made ? std::string() : made.error().text()));
     return *std::move(made);

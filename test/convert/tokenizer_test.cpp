@@ -18,11 +18,19 @@ text::tokenizer tokenizer_of(const convert::conversion& made) {
     REQUIRE_MESSAGE(out, (out ? std::string() : out.error().text()));
     return *std::move(out);
 }
-std::string text_of(const convert::conversion& made, const std::string& key) { return made.meta().get_or<std::string>(key, "").value(); }
-std::uint32_t number_of(const convert::conversion& made, const std::string& key) { return made.meta().get_or<std::uint32_t>(key, 999999u).value(); }
+std::string text_of(const convert::conversion& made, const std::string& key) {
+    return made.meta().get_or<std::string>(key, "").value();
+}
+std::uint32_t number_of(const convert::conversion& made, const std::string& key) {
+    return made.meta().get_or<std::uint32_t>(key, 999999u).value();
+}
 
-constexpr std::string_view texts[] = {"The story of an hour, and the one that is there.", "  two  spaces\n\nlines\t", "caf\xC3\xA9 \xE6\xBC\xA2\xE5\xAD\x97 \xF0\x9F\x98\x80",
-                                      "there is \x01 <s> in it", "return values[i] == 1.25;", ""};
+constexpr std::string_view texts[] = {"The story of an hour, and the one that is there.",
+                                      "  two  spaces\n\nlines\t",
+                                      "caf\xC3\xA9 \xE6\xBC\xA2\xE5\xAD\x97 \xF0\x9F\x98\x80",
+                                      "there is \x01 <s> in it",
+                                      "return values[i] == 1.25;",
+                                      ""};
 
 }  // namespace
 
@@ -69,7 +77,9 @@ TEST_CASE("tokenizers: added tokens, and merges in both forms") {
 
 TEST_CASE("tokenizers: tokens beyond the embedding are left out with a note") {
     const copy hf("llama");
-    hf.change("tokenizer.json", [](json& t) { t["added_tokens"].push_back({{"id", 325}, {"content", "<far>"}, {"special", true}}); });
+    hf.change("tokenizer.json", [](json& t) {
+        t["added_tokens"].push_back({{"id", 325}, {"content", "<far>"}, {"special", true}});
+    });
     const auto made = opened(hf.path());
     CHECK(has_note(made, "6 tokens"));
     CHECK(made.meta().find("tokenizer.ggml.tokens")->size() == 320);
@@ -125,7 +135,8 @@ TEST_CASE("tokenizers: chat templates in every place") {
 
 TEST_CASE("tokenizers: unknown rules are quoted, and --pre goes over them") {
     const copy hf("llama");
-    hf.change("tokenizer.json", [](json& t) { t["pre_tokenizer"]["pretokenizers"][0]["pattern"]["Regex"] = "\\p{N}{1,7}|[^\\p{N}]+"; });
+    hf.change("tokenizer.json",
+              [](json& t) { t["pre_tokenizer"]["pretokenizers"][0]["pattern"]["Regex"] = "\\p{N}{1,7}|[^\\p{N}]+"; });
     const auto e = refused(hf.path());
     CHECK(e.code == errc::unsupported);
     CHECK_MESSAGE(e.text().find("p{N}{1,7}") != std::string::npos, e.text());
@@ -167,7 +178,10 @@ TEST_CASE("tokenizers: broken files are refused") {
     CHECK(code([](json& t) { t["model"]["vocab"]["odd"] = 7; }) == errc::duplicate);
     CHECK(code([](json& t) { t["model"]["vocab"]["odd"] = 4000000; }) == errc::bad_value);
     CHECK(code([](json& t) { t["model"]["vocab"]["odd"] = 4000000000000u; }) == errc::bad_value);
-    CHECK(code([](json& t) { t["model"]["vocab"] = json::array({json::array({"a", -1.5})}); t["model"]["type"] = "Unigram"; }) == errc::unsupported);
+    CHECK(code([](json& t) {
+              t["model"]["vocab"] = json::array({json::array({"a", -1.5})});
+              t["model"]["type"] = "Unigram";
+          }) == errc::unsupported);
     CHECK(code([](json& t) { t["model"]["type"] = "WordPiece"; }) == errc::unsupported);
     CHECK(code([](json& t) { t["model"]["merges"][0] = {"a"}; }) == errc::bad_type);
     CHECK(code([](json& t) { t["model"]["merges"][0] = {"a", "b", "c"}; }) == errc::bad_type);

@@ -1,4 +1,5 @@
-// golden/models/*/hf: converted, then compared with the GGUF and the logits beside it; golden/hostile/safetensors; the rules of golden/tokenizers.
+// golden/models/*/hf: converted, then compared with the GGUF and the logits beside it; golden/hostile/safetensors; the rules of
+// golden/tokenizers.
 #include <doctest/doctest.h>
 
 #include <fstream>
@@ -135,10 +136,12 @@ TEST_CASE("published folders become the reference's GGUF") {
         converted(folder / "hf", work.path() / "again.gguf", convert::weight_type::f32, 1);
         CHECK(scratch::read(work.path() / "again.gguf") == scratch::read(work.path() / "f32.gguf"));
         tally.ran("converted");
-        for (const auto& [name, type] : {std::pair("f16", convert::weight_type::f16), std::pair("bf16", convert::weight_type::bf16)}) {
+        for (const auto& [name, type] :
+             {std::pair("f16", convert::weight_type::f16), std::pair("bf16", convert::weight_type::bf16)}) {
             const auto other = folder / (std::string("model-") + name + ".gguf");
             if (!fs::exists(other)) continue;
-            check_tensors(open_gguf(converted(folder / "hf", work.path() / (std::string(name) + ".gguf"), type)), open_gguf(other));
+            check_tensors(open_gguf(converted(folder / "hf", work.path() / (std::string(name) + ".gguf"), type)),
+                          open_gguf(other));
             tally.ran(name);
         }
     }
@@ -168,7 +171,8 @@ TEST_CASE("pre-tokenizers are recognised by their rules") {
             CAPTURE(name);
             nlohmann::json rules = nlohmann::json::array();
             for (const auto& pattern : entry["rules"])
-                rules.push_back({{"type", "Split"}, {"pattern", {{"Regex", pattern}}}, {"behavior", "Isolated"}, {"invert", false}});
+                rules.push_back(
+                    {{"type", "Split"}, {"pattern", {{"Regex", pattern}}}, {"behavior", "Isolated"}, {"invert", false}});
             rules.push_back({{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", false}});
             const auto read = convert::read_pre_rules({{"type", "Sequence"}, {"pretokenizers", rules}});
             REQUIRE_MESSAGE(read, (read ? std::string() : read.error().text()));
@@ -197,7 +201,8 @@ TEST_CASE("hostile safetensors") {
         if (expect == "refuse") {
             REQUIRE(!read);
             const auto text = read.error().text();
-            if (info["detail"].is_string()) CHECK_MESSAGE(text.find(info["detail"].get<std::string>()) != std::string::npos, text);
+            if (info["detail"].is_string())
+                CHECK_MESSAGE(text.find(info["detail"].get<std::string>()) != std::string::npos, text);
             for (const char c : text) CHECK_MESSAGE(static_cast<unsigned char>(c) >= 0x20, text);
         }
         tally.ran(expect);

@@ -40,7 +40,9 @@ namespace detail {
 }
 
 [[nodiscard]] inline result<void> read_template_member(const json& member, std::map<std::string, std::string>& out) {
-    const auto wrong = [] { return error{errc::bad_type, "the member 'chat_template' is neither a text nor a list of named texts"}; };
+    const auto wrong = [] {
+        return error{errc::bad_type, "the member 'chat_template' is neither a text nor a list of named texts"};
+    };
     if (member.is_null()) return {};
     if (member.is_string()) {
         out["default"] = member.get<std::string>();
@@ -79,7 +81,8 @@ inline result<std::map<std::string, std::string>> read_chat_templates(const std:
     for (const auto& [name, path] : files) {
         auto text = read_text_file(path, most);
         if (!text) return std::move(text).error();
-        if (!text::is_utf8(*text)) return error{errc::bad_utf8, "the template is not UTF-8", error::no_offset, quoted(path.string())};
+        if (!text::is_utf8(*text))
+            return error{errc::bad_utf8, "the template is not UTF-8", error::no_offset, quoted(path.string())};
         out[name] = std::move(*text);
     }
     return out;

@@ -59,7 +59,8 @@ public:
     }
 
     /// Writes the file, which appears under its name when it is complete. The same bytes for any number of threads. Errors:
-    /// invalid_argument (it exists, or is one of the sources), io (also: disk full, noticed first), bad_value (a weight), canceled.
+    /// invalid_argument (it exists, or is one of the sources), io (also: disk full, noticed first), bad_value (a weight),
+    /// canceled.
     [[nodiscard]] result<void> write(const std::filesystem::path& path, const convert_write_options& options = {}) const;
 
 private:
@@ -111,7 +112,8 @@ inline result<conversion> conversion::open(const std::filesystem::path& path, co
     out.weights_ = std::make_unique<weight_files>(std::move(*weights));
     auto config = read_json_file(config_path);
     if (!config) return std::move(config).error();
-    if (!config->is_object()) return error{errc::bad_type, "the file is no JSON object", error::no_offset, quoted(config_path.string())};
+    if (!config->is_object())
+        return error{errc::bad_type, "the file is no JSON object", error::no_offset, quoted(config_path.string())};
     auto family = find_family(*config);
     if (!family) return within(std::move(family).error());
 
@@ -148,16 +150,20 @@ inline result<void> conversion::check_target(const std::filesystem::path& path, 
         for (const auto& one : weights_->paths()) source = source || is_source(one);
         for (const auto& entry : fs::directory_iterator(folder_, problem)) {
             const auto kind = entry.path().extension();
-            source = source || ((kind == ".json" || kind == ".model" || kind == ".jinja" || kind == ".safetensors") && is_source(entry.path()));
+            source = source || ((kind == ".json" || kind == ".model" || kind == ".jinja" || kind == ".safetensors") &&
+                                is_source(entry.path()));
         }
-        if (source) return error{errc::invalid_argument, concat(quoted(path.string()), " belongs to the model that is to be converted; choose another name")};
+        if (source)
+            return error{errc::invalid_argument,
+                         concat(quoted(path.string()), " belongs to the model that is to be converted; choose another name")};
         if (!replace) return error{errc::invalid_argument, concat(quoted(path.string()), " exists already; --force replaces it")};
     }
     const auto folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
     const auto space = fs::space(folder, problem);
     if (!problem && space.available < tensor_bytes()) {
-        return error{errc::io, concat("the disk of ", quoted(folder.string()), " has room for ", space.available >> 20, " MiB, but ", tensor_bytes() >> 20,
-                                      " MiB are needed; free some space or choose another folder")};
+        return error{errc::io,
+                     concat("the disk of ", quoted(folder.string()), " has room for ", space.available >> 20, " MiB, but ",
+                            tensor_bytes() >> 20, " MiB are needed; free some space or choose another folder")};
     }
     return {};
 }
@@ -175,7 +181,8 @@ inline result<void> conversion::write(const std::filesystem::path& path, const c
         auto done = stream.run(tensor, [&](std::span<const std::byte> bytes) -> result<void> {
             if (auto ok = file->write(bytes); !ok) return ok;
             now.done += bytes.size();
-            if (options.progress && !options.progress(now)) return error{errc::canceled, "the conversion was stopped; nothing was written"};
+            if (options.progress && !options.progress(now))
+                return error{errc::canceled, "the conversion was stopped; nothing was written"};
             return {};
         });
         if (!done) return done;

@@ -20,7 +20,8 @@ namespace colibri::convert {
     std::error_code problem;
     if (!std::filesystem::exists(path, problem)) return json();
     auto tree = read_json_file(path);
-    if (tree && !tree->is_object()) return error{errc::bad_type, "the file is no JSON object", error::no_offset, quoted(path.string())};
+    if (tree && !tree->is_object())
+        return error{errc::bad_type, "the file is no JSON object", error::no_offset, quoted(path.string())};
     return tree;
 }
 

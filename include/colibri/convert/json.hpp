@@ -23,6 +23,8 @@ using json = nlohmann::json;
 
 /// Deepest nesting that is read; published files need 8.
 inline constexpr std::size_t max_json_depth = 64;
+/// Most values that a tree may have; published files need a twentieth.
+inline constexpr std::size_t max_json_values = std::size_t{1} << 21;
 
 /// Hands the parts of a JSON text to `sax` (nlohmann's interface; its calls return false to stop after `sax.problem` was set).
 /// `what` stands for the text in messages; `base` is added to byte offsets. Errors: bad_utf8, bad_value (not JSON), and
@@ -30,14 +32,14 @@ inline constexpr std::size_t max_json_depth = 64;
 template <class Sax>
 [[nodiscard]] result<void> read_json(std::string_view text, std::string_view what, Sax& sax, std::uint64_t base = 0);
 
-/// The whole text as a tree. Errors: bad_utf8, bad_value, duplicate (names the key), limit (too deep).
+/// The whole text as a tree. Errors: bad_utf8, bad_value, duplicate (names the key), limit (too deep or too many values).
 [[nodiscard]] inline result<json> parse_json(std::string_view text, std::string_view what);
 
 /// All bytes of a file of at most `most` bytes. Errors: not_found, not_a_file, io, limit.
 [[nodiscard]] inline result<std::string> read_text_file(const std::filesystem::path& path, std::uint64_t most);
 
 /// A file as a tree; its name is the context of errors. Errors: as parse_json and read_text_file.
-[[nodiscard]] inline result<json> read_json_file(const std::filesystem::path& path, std::uint64_t most = std::uint64_t{64} << 20);
+[[nodiscard]] inline result<json> read_json_file(const std::filesystem::path& path, std::uint64_t most = std::uint64_t{32} << 20);
 
 /// What nlohmann's parser calls; a base for readers of one format. Members that aren't overridden refuse what they get.
 struct json_events {
@@ -95,6 +97,7 @@ private:
     }
     template <class Value>
     bool put(Value&& value) {
+        if (!counted()) return false;
         place(json(std::forward<Value>(value)));
         return true;
     }
@@ -102,8 +105,12 @@ private:
         if (open_.size() >= max_json_depth) {
             return refuse(errc::limit, concat("it nests deeper than ", max_json_depth, " levels"));
         }
+        if (!counted()) return false;
         open_.push_back(place(std::move(container)));
         return true;
+    }
+    bool counted() {
+        return ++values_ <= max_json_values || refuse(errc::limit, concat("it has more than ", max_json_values, " values"));
     }
     bool close() {
         open_.pop_back();
@@ -113,6 +120,7 @@ private:
     json root_;
     std::vector<json*> open_;  // an array's elements don't move while a child is open
     std::string key_;
+    std::size_t values_ = 0;
 };
 
 template <class Sax>

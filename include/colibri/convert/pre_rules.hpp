@@ -31,10 +31,9 @@ inline constexpr std::string_view gpt2_pattern =
     "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
 
 [[nodiscard]] inline error unknown_rule(const json& rule, std::string_view why) {
-    return error{errc::unsupported,
-                 concat("tokenizer.json cuts words by a rule that is not known here (", why, "): ",
-                        quoted(rule.dump(-1, ' ', false, json::error_handler_t::replace), 1000),
-                        "; if one of the known ways cuts alike, name it with --pre")};
+    return error{errc::unsupported, concat("tokenizer.json cuts words by a rule that is not known here (", why,
+                                           "): ", quoted(rule.dump(-1, ' ', false, json::error_handler_t::replace), 1000),
+                                           "; if one of the known ways cuts alike, name it with --pre")};
 }
 
 [[nodiscard]] inline std::string text_of(const json& object, std::string_view key) {
@@ -113,7 +112,8 @@ inline constexpr std::string_view gpt2_pattern =
     }
     if (type == "Punctuation") {
         const auto behavior = text_of(rule, "behavior");
-        if (!behavior.empty() && behavior != "Isolated" && behavior != "Contiguous") return unknown_rule(rule, concat("its behavior is ", quoted(behavior)));
+        if (!behavior.empty() && behavior != "Isolated" && behavior != "Contiguous")
+            return unknown_rule(rule, concat("its behavior is ", quoted(behavior)));
         const auto marks = code_set::of(text::split_rules::sets::punctuation_ascii);
         out.rules.push_back({{{.body = marks, .most = behavior == "Contiguous" ? endless : 1}}});
         return {};
@@ -123,7 +123,8 @@ inline constexpr std::string_view gpt2_pattern =
 
 [[nodiscard]] inline bool same_rules(const std::vector<rule_shapes>& read, std::span<const text::split_rule> known) {
     return std::equal(read.begin(), read.end(), known.begin(), known.end(), [](const rule_shapes& a, const text::split_rule& b) {
-        return a.cut == b.cut && std::equal(a.alternatives.begin(), a.alternatives.end(), b.alternatives.begin(), b.alternatives.end(), same_shape);
+        return a.cut == b.cut &&
+               std::equal(a.alternatives.begin(), a.alternatives.end(), b.alternatives.begin(), b.alternatives.end(), same_shape);
     });
 }
 

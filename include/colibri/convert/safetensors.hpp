@@ -20,7 +20,26 @@ namespace colibri::convert {
 
 /// Types of a safetensors file's elements. Only the floats of 16 bits and more are weights that can be converted.
 enum class element : std::uint8_t {
-    f64, f32, f16, bf16, i64, u64, i32, u32, i16, u16, i8, u8, boolean, f8_e4m3, f8_e5m2, f8_e8m0, f6_e2m3, f6_e3m2, f4, c64
+    f64,
+    f32,
+    f16,
+    bf16,
+    i64,
+    u64,
+    i32,
+    u32,
+    i16,
+    u16,
+    i8,
+    u8,
+    boolean,
+    f8_e4m3,
+    f8_e5m2,
+    f8_e8m0,
+    f6_e2m3,
+    f6_e3m2,
+    f4,
+    c64
 };
 
 /// An element's name in the header and its size.
@@ -108,8 +127,7 @@ public:
         if (field_ == field::shape && tensor().shape.size() == max_shape) {
             return bad(errc::bad_shape, concat("its shape has more than ", max_shape, " dimensions"));
         }
-        if (field_ == field::offsets && offsets_.size() == 2)
-            return bad(errc::bad_count, "it has more than two 'data_offsets'");
+        if (field_ == field::offsets && offsets_.size() == 2) return bad(errc::bad_count, "it has more than two 'data_offsets'");
         (field_ == field::shape ? tensor().shape : offsets_).push_back(value);
         return true;
     }
@@ -163,8 +181,10 @@ public:
             return true;
         }
         if (in_metadata_) return true;
-        const field which = name == "dtype" ? field::type : name == "shape" ? field::shape
-                            : name == "data_offsets" ? field::offsets : field::none;
+        const field which = name == "dtype"          ? field::type
+                            : name == "shape"        ? field::shape
+                            : name == "data_offsets" ? field::offsets
+                                                     : field::none;
         if (which == field::none) return bad(errc::bad_value, concat("it has the unknown field ", quoted(name, 40)));
         const unsigned bit = 1u << static_cast<unsigned>(which);
         if ((seen_ & bit) != 0) return bad(errc::duplicate, concat("it has the field ", quoted(name), " twice"));
@@ -214,7 +234,8 @@ private:
         for (const auto dim : tensor().shape) {
             if (empty) break;
             const auto product = checked_mul(bits, dim);
-            if (!product) return bad(errc::overflow, concat("its shape ", shape_text(tensor().shape), " is larger than any file"));
+            if (!product)
+                return bad(errc::overflow, concat("its shape ", shape_text(tensor().shape), " is larger than any file"));
             bits = *product;
         }
         if (empty) bits = 0;
@@ -262,16 +283,18 @@ private:
         if (tensor.offset > there || tensor.bytes > there - tensor.offset) {
             const bool beyond_all = tensor.offset > (~std::uint64_t{0} >> 1);
             return named(tensor, beyond_all ? errc::overflow : errc::truncated,
-                         concat("its data ends ", tensor.offset + tensor.bytes, " bytes behind the header, but the file has only ",
-                                there, " there"), size);
+                         concat("its data ends ", tensor.offset + tensor.bytes,
+                                " bytes behind the header, but the file has only ", there, " there"),
+                         size);
         }
-        if (tensor.offset < end) return named(tensor, errc::bad_offset, "its data overlaps that of another one", data + tensor.offset);
-        if (tensor.offset > end)
-            return named(tensor, errc::bad_offset, "there is a hole in front of its data", data + end);
+        if (tensor.offset < end)
+            return named(tensor, errc::bad_offset, "its data overlaps that of another one", data + tensor.offset);
+        if (tensor.offset > end) return named(tensor, errc::bad_offset, "there is a hole in front of its data", data + end);
         end = tensor.offset + tensor.bytes;
         tensor.offset += data;
     }
-    if (end != there) return error{errc::bad_count, concat("there are ", there - end, " bytes behind the last tensor"), data + end};
+    if (end != there)
+        return error{errc::bad_count, concat("there are ", there - end, " bytes behind the last tensor"), data + end};
     return {};
 }
 
@@ -289,16 +312,21 @@ inline result<std::vector<stored_tensor>> read_safetensors(byte_source& source) 
     std::memcpy(&length, start, sizeof length);
     if (length == 0) return error{errc::bad_value, "the header length is 0", 0};
     if (length > detail::max_header) {
-        return error{errc::bad_count, concat("the header length is ", length, ", more than the format allows (",
-                                             detail::max_header, "); this is no safetensors file"), 0};
+        return error{errc::bad_count,
+                     concat("the header length is ", length, ", more than the format allows (", detail::max_header,
+                            "); this is no safetensors file"),
+                     0};
     }
     if (length > size - sizeof start) {
-        return error{errc::truncated, concat("the header length is ", length, ", but only ", size - sizeof start,
-                                             " bytes follow; the file is damaged or was not copied to its end"), 0};
+        return error{errc::truncated,
+                     concat("the header length is ", length, ", but only ", size - sizeof start,
+                            " bytes follow; the file is damaged or was not copied to its end"),
+                     0};
     }
     std::string header(static_cast<std::size_t>(length), '\0');
     if (auto ok = source.read_at(sizeof start, std::as_writable_bytes(std::span(header))); !ok) return std::move(ok).error();
-    if (header[0] != '{') return error{errc::bad_value, "the header doesn't begin with '{'; this is no safetensors file", sizeof start};
+    if (header[0] != '{')
+        return error{errc::bad_value, "the header doesn't begin with '{'; this is no safetensors file", sizeof start};
     detail::safetensors_events events;
     if (auto ok = read_json(header, "the header", events, sizeof start); !ok) return std::move(ok).error();
     if (auto ok = detail::place_tensors(events.tensors(), sizeof start + length, size); !ok) return std::move(ok).error();

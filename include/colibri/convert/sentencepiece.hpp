@@ -127,7 +127,8 @@ private:
         }
     }
     if (in.failed()) return in.problem();
-    if (std::isnan(out.score)) return error{errc::bad_value, concat("the score of the piece ", quoted(out.text, 40), " is not a number"), base};
+    if (std::isnan(out.score))
+        return error{errc::bad_value, concat("the score of the piece ", quoted(out.text, 40), " is not a number"), base};
     return out;
 }
 

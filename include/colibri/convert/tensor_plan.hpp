@@ -17,17 +17,17 @@ namespace colibri::convert {
 
 /// One tensor to write.
 struct planned_tensor {
-    gguf::tensor_info info;                    ///< its type is chosen later; F32 until then
-    std::vector<const source_tensor*> parts;   ///< one below the other; experts are parts
-    std::uint32_t permuted_heads = 0;          ///< rows of each head: both halves become neighbouring pairs
-    bool plus_one = false;                     ///< stored as 1 + w
-    bool keeps_f32 = false;                    ///< whatever type the file has
-    std::vector<float> values;                 ///< computed values in place of parts
+    gguf::tensor_info info;                   ///< its type is chosen later; F32 until then
+    std::vector<const source_tensor*> parts;  ///< one below the other; experts are parts
+    std::uint32_t permuted_heads = 0;         ///< rows of each head: both halves become neighbouring pairs
+    bool plus_one = false;                    ///< stored as 1 + w
+    bool keeps_f32 = false;                   ///< whatever type the file has
+    std::vector<float> values;                ///< computed values in place of parts
 };
 
 /// Finds every tensor that the architecture has and checks its shape. Tensors of the source that nothing needs are an error,
-/// apart from a few known ones, which are counted in `notes`. The result refers to `weights`. Errors: missing_tensor, bad_shape, bad_type,
-/// unsupported; each names the tensor.
+/// apart from a few known ones, which are counted in `notes`. The result refers to `weights`. Errors: missing_tensor, bad_shape,
+/// bad_type, unsupported; each names the tensor.
 [[nodiscard]] inline result<std::vector<planned_tensor>> plan_tensors(const model_sizes& sizes, const weight_files& weights,
                                                                       std::vector<std::string>& notes);
 
@@ -43,7 +43,9 @@ public:
         : s_(sizes), weights_(weights), notes_(notes) {}
 
     [[nodiscard]] result<std::vector<planned_tensor>> run() {
-        if (s_.family.nested) root_ = weights_.find("language_model.model.embed_tokens.weight") != nullptr ? "language_model.model." : "model.language_model.";
+        if (s_.family.nested)
+            root_ = weights_.find("language_model.model.embed_tokens.weight") != nullptr ? "language_model.model."
+                                                                                         : "model.language_model.";
         else if (weights_.find("model.embed_tokens.weight") != nullptr) root_ = "model.";
         if (!s_.rope_factors.empty()) {
             planned_tensor factors;
@@ -75,9 +77,11 @@ private:
         }
         used_.insert(found->stored.name);
         if (!is_weight(found->stored.type)) {
-            fail(errc::unsupported, concat("the tensor ", quoted(name), " is of the type ", convert::name(found->stored.type), "; only F64, F32, F16 and BF16 can be converted"));
+            fail(errc::unsupported, concat("the tensor ", quoted(name), " is of the type ", convert::name(found->stored.type),
+                                           "; only F64, F32, F16 and BF16 can be converted"));
         } else if (!std::ranges::equal(found->stored.shape, shape)) {
-            fail(errc::bad_shape, concat("the tensor ", quoted(name), " has the shape ", shape_text(found->stored.shape), ", but config.json asks for ", shape_text(std::vector<std::uint64_t>(shape))));
+            fail(errc::bad_shape, concat("the tensor ", quoted(name), " has the shape ", shape_text(found->stored.shape),
+                                         ", but config.json asks for ", shape_text(std::vector<std::uint64_t>(shape))));
         }
         return found;
     }
@@ -89,7 +93,8 @@ private:
         one.info.dims[1] = rows;
         return one;
     }
-    planned_tensor* matrix(const std::string& from, std::string to, std::uint64_t rows, std::uint64_t columns, std::uint32_t permuted = 0) {
+    planned_tensor* matrix(const std::string& from, std::string to, std::uint64_t rows, std::uint64_t columns,
+                           std::uint32_t permuted = 0) {
         const auto* found = take(from, {rows, columns}, false);
         if (found == nullptr) return nullptr;
         auto& one = add(std::move(to), columns, rows, 2);
@@ -111,7 +116,8 @@ private:
         if (out_.size() > before) out_.back().plus_one = s_.family.gemma;
     }
     /// A weight and, where there is one, its bias.
-    void linear(const std::string& from, const std::string& to, std::uint64_t rows, std::uint64_t columns, std::uint32_t permuted = 0, bool needs_bias = false) {
+    void linear(const std::string& from, const std::string& to, std::uint64_t rows, std::uint64_t columns,
+                std::uint32_t permuted = 0, bool needs_bias = false) {
         matrix(concat(from, ".weight"), concat(to, ".weight"), rows, columns, permuted);
         vector(concat(from, ".bias"), concat(to, ".bias"), rows, !needs_bias, permuted);
     }
@@ -130,7 +136,8 @@ private:
             norm(from + "self_attn.q_norm.weight", to + "attn_q_norm.weight", s_.head);
             norm(from + "self_attn.k_norm.weight", to + "attn_k_norm.weight", s_.head);
         }
-        norm(from + "post_attention_layernorm.weight", to + (s_.family.gemma ? "post_attention_norm.weight" : "ffn_norm.weight"), s_.hidden);
+        norm(from + "post_attention_layernorm.weight", to + (s_.family.gemma ? "post_attention_norm.weight" : "ffn_norm.weight"),
+             s_.hidden);
         if (s_.family.gemma) {
             norm(from + "pre_feedforward_layernorm.weight", to + "ffn_norm.weight", s_.hidden);
             norm(from + "post_feedforward_layernorm.weight", to + "post_ffw_norm.weight", s_.hidden);
@@ -141,20 +148,25 @@ private:
         linear(from + "mlp.down_proj", to + "ffn_down", s_.hidden, s_.feed_forward);
     }
     void experts(const std::string& from, const std::string& to) {
-        if (auto* router = matrix(from + "gate.weight", to + "ffn_gate_inp.weight", s_.experts, s_.hidden)) router->keeps_f32 = true;
-        const std::pair<std::string_view, std::string_view> kinds[] = {{"w1", "ffn_gate_exps"}, {"w2", "ffn_down_exps"}, {"w3", "ffn_up_exps"}};
+        if (auto* router = matrix(from + "gate.weight", to + "ffn_gate_inp.weight", s_.experts, s_.hidden))
+            router->keeps_f32 = true;
+        const std::pair<std::string_view, std::string_view> kinds[] = {
+            {"w1", "ffn_gate_exps"}, {"w2", "ffn_down_exps"}, {"w3", "ffn_up_exps"}};
         for (const auto& [theirs, ours] : kinds) {
             const bool down = theirs == "w2";
             const std::uint64_t rows = down ? s_.hidden : s_.feed_forward, columns = down ? s_.feed_forward : s_.hidden;
             auto& all = add(concat(to, ours, ".weight"), columns, rows, 3);
             all.info.dims[2] = s_.experts;
             for (std::uint32_t i = 0; i < s_.experts; ++i) {
-                if (const auto* one = take(concat(from, "experts.", i, ".", theirs, ".weight"), {rows, columns}, false)) all.parts.push_back(one);
+                if (const auto* one = take(concat(from, "experts.", i, ".", theirs, ".weight"), {rows, columns}, false))
+                    all.parts.push_back(one);
             }
         }
     }
     void head() {
-        const std::string name = s_.family.nested && weights_.find("language_model.lm_head.weight") != nullptr ? "language_model.lm_head.weight" : "lm_head.weight";
+        const std::string name = s_.family.nested && weights_.find("language_model.lm_head.weight") != nullptr
+                                     ? "language_model.lm_head.weight"
+                                     : "lm_head.weight";
         const bool there = weights_.find(name) != nullptr;
         if (s_.tied && there) {
             used_.insert(name);
@@ -169,14 +181,18 @@ private:
         for (const auto& [name, tensor] : weights_.tensors()) {
             if (used_.contains(name)) continue;
             if (name.ends_with(".rotary_emb.inv_freq") || name.ends_with(".masked_bias")) continue;  // computed from config.json
-            const bool seeing = name.find("vision_tower.") != std::string::npos || name.find("multi_modal_projector.") != std::string::npos;
+            const bool seeing =
+                name.find("vision_tower.") != std::string::npos || name.find("multi_modal_projector.") != std::string::npos;
             if (s_.family.nested && seeing) {
                 ++others;
                 continue;
             }
-            return fail(errc::unsupported, concat("the tensor ", quoted(name), " has no place in the architecture ", s_.family.architecture, " as config.json describes it"));
+            return fail(errc::unsupported, concat("the tensor ", quoted(name), " has no place in the architecture ",
+                                                  s_.family.architecture, " as config.json describes it"));
         }
-        if (others != 0) notes_.push_back(concat(others, " tensors of the part that sees images are left out: only the text model is converted"));
+        if (others != 0)
+            notes_.push_back(
+                concat(others, " tensors of the part that sees images are left out: only the text model is converted"));
     }
 
     const model_sizes& s_;
@@ -190,7 +206,8 @@ private:
 
 }  // namespace detail
 
-inline result<std::vector<planned_tensor>> plan_tensors(const model_sizes& sizes, const weight_files& weights, std::vector<std::string>& notes) {
+inline result<std::vector<planned_tensor>> plan_tensors(const model_sizes& sizes, const weight_files& weights,
+                                                        std::vector<std::string>& notes) {
     return detail::tensor_planner(sizes, weights, notes).run();
 }
 

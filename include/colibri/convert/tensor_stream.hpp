@@ -19,15 +19,15 @@
 
 namespace colibri::convert {
 
-/// Turns planned tensors into bytes. Holds 16 MiB of output and, per thread, as much as a piece of about 256 Ki values takes (or a
-/// head's rows, where rows change places). The bytes don't depend on the number of threads.
+/// Turns planned tensors into bytes. Holds 16 MiB of output and, per thread, as much as a piece of about 256 Ki values takes (or
+/// a head's rows, where rows change places). The bytes don't depend on the number of threads.
 class tensor_stream {
 public:
     /// `weights` and `pool` must outlive it; the pool serves one stream at a time.
     tensor_stream(const weight_files& weights, thread_pool& pool) : weights_(weights), pool_(pool), scratch_(pool.size()) {}
 
-    /// Calls `put(std::span<const std::byte>) -> result<void>` with all bytes of the tensor, in order. Errors: bad_value (a weight that is no
-    /// number or too large for the type; names the tensor), io, truncated, and those of `put`.
+    /// Calls `put(std::span<const std::byte>) -> result<void>` with all bytes of the tensor, in order. Errors: bad_value (a
+    /// weight that is no number or too large for the type; names the tensor), io, truncated, and those of `put`.
     template <class Put>
     [[nodiscard]] result<void> run(const planned_tensor& tensor, Put&& put) {
         if (tensor.parts.empty()) return put(std::as_bytes(std::span(tensor.values)));
@@ -85,8 +85,8 @@ private:
             if (tensor.permuted_heads != 0) work.moved.reserve(static_cast<std::size_t>(values));
         }
     }
-    void convert_piece(const planned_tensor& tensor, const source_tensor& part, std::uint64_t first, std::uint64_t rows, std::uint64_t width,
-                       std::uint64_t unit, std::span<std::byte> out, memory& work) const;
+    void convert_piece(const planned_tensor& tensor, const source_tensor& part, std::uint64_t first, std::uint64_t rows,
+                       std::uint64_t width, std::uint64_t unit, std::span<std::byte> out, memory& work) const;
 
     const weight_files& weights_;
     thread_pool& pool_;
@@ -108,7 +108,9 @@ inline void widen(element type, const std::byte* in, std::size_t n, float* out) 
     switch (type) {
         case element::f64: each(double{}, [](double v) { return static_cast<float>(v); }); break;
         case element::f16: each(std::uint16_t{}, [](std::uint16_t v) { return f16_to_f32(v); }); break;
-        case element::bf16: each(std::uint16_t{}, [](std::uint16_t v) { return std::bit_cast<float>(std::uint32_t{v} << 16); }); break;
+        case element::bf16:
+            each(std::uint16_t{}, [](std::uint16_t v) { return std::bit_cast<float>(std::uint32_t{v} << 16); });
+            break;
         default: std::memcpy(out, in, n * sizeof(float));
     }
 }
@@ -129,7 +131,7 @@ inline void widen(element type, const std::byte* in, std::size_t n, float* out) 
     constexpr float f16 = 65519.996f;  // what is larger rounds to infinity
     if (type == dtype::f16) return f16;
     if (type == dtype::q8_0) return f16 * 127.0f * 0.9999f;  // its scale is F16
-    return 0x1.fefffep127f;                                 // BF16 rounds larger ones to infinity
+    return 0x1.fefffep127f;                                  // BF16 rounds larger ones to infinity
 }
 
 [[nodiscard]] inline std::size_t first_above(const float* x, std::size_t n, float limit) noexcept {
@@ -141,8 +143,9 @@ inline void widen(element type, const std::byte* in, std::size_t n, float* out) 
 
 }  // namespace detail
 
-inline void tensor_stream::convert_piece(const planned_tensor& tensor, const source_tensor& part, std::uint64_t first, std::uint64_t rows,
-                                         std::uint64_t width, std::uint64_t unit, std::span<std::byte> out, memory& work) const {
+inline void tensor_stream::convert_piece(const planned_tensor& tensor, const source_tensor& part, std::uint64_t first,
+                                         std::uint64_t rows, std::uint64_t width, std::uint64_t unit, std::span<std::byte> out,
+                                         memory& work) const {
     const std::size_t size = bits_of(part.stored.type) / 8, n = static_cast<std::size_t>(rows * width);
     work.read.resize(n * size);
     const auto where = [&](std::size_t i) { return concat("value ", i % width, " of row ", first + i / width); };
@@ -151,8 +154,10 @@ inline void tensor_stream::convert_piece(const planned_tensor& tensor, const sou
     work.values.resize(n);
     detail::widen(part.stored.type, work.read.data(), n, work.values.data());
     if (const auto bad = detail::first_not_finite(work.values.data(), n); bad != n) {
-        return fail({errc::bad_value, concat(where(bad), " is ", std::isnan(work.values[bad]) ? "not a number" : "infinite",
-                                             "; the model is damaged"), part.stored.offset + (first * width + bad) * size});
+        return fail(
+            {errc::bad_value,
+             concat(where(bad), " is ", std::isnan(work.values[bad]) ? "not a number" : "infinite", "; the model is damaged"),
+             part.stored.offset + (first * width + bad) * size});
     }
     if (tensor.plus_one) {
         for (float& value : work.values) value += 1.0f;
@@ -172,8 +177,8 @@ inline void tensor_stream::convert_piece(const planned_tensor& tensor, const sou
         return;
     }
     if (const auto large = detail::first_above(values, n, detail::largest_of(tensor.info.type)); large != n) {
-        return fail({errc::bad_value, concat("the value ", values[large], " (row ", first + large / width, " of the result) is too large for ", name(tensor.info.type),
-                                             "; take f32 or bf16")});
+        return fail({errc::bad_value, concat("the value ", values[large], " (row ", first + large / width,
+                                             " of the result) is too large for ", name(tensor.info.type), "; take f32 or bf16")});
     }
     // All rows are whole blocks, so they may be encoded as one.
     if (auto ok = quant::encode_row(tensor.info.type, std::span(values, n), out); !ok) fail(std::move(ok).error());

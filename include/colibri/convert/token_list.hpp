@@ -20,7 +20,7 @@ namespace colibri::convert {
 struct token_list {
     std::vector<std::string> texts;
     std::vector<text::token_type> types;
-    std::vector<float> scores;            ///< SentencePiece only
+    std::vector<float> scores;                         ///< SentencePiece only
     const std::vector<std::string>* merges = nullptr;  ///< byte-level BPE only
 
     [[nodiscard]] std::size_t size() const noexcept { return texts.size(); }
@@ -90,8 +90,9 @@ private:
     for (std::size_t i = 0; i < from.vocab.size(); ++i) {
         const auto& text = from.vocab[i];
         if (!text.empty()) ids.emplace(text, i);
-        const auto type = text.empty() ? text::token_type::unused
-                          : text::detail::byte_token_value(text) >= 0 ? text::token_type::byte : text::token_type::normal;
+        const auto type = text.empty()                                ? text::token_type::unused
+                          : text::detail::byte_token_value(text) >= 0 ? text::token_type::byte
+                                                                      : text::token_type::normal;
         out.texts.push_back(text.empty() ? concat("[PAD", i, "]") : text);
         out.types.push_back(type);
         out.scores.push_back(-static_cast<float>(from.merges.size() + i));

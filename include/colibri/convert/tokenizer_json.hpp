@@ -24,8 +24,8 @@ struct added_token {
 
 /// What a tokenizer.json says.
 struct tokenizer_json {
-    json rest;                      ///< the whole file, but "vocab" and "merges" of "model" are null
-    std::vector<std::string> vocab; ///< of a BPE model, by id; an empty text where there is none
+    json rest;                        ///< the whole file, but "vocab" and "merges" of "model" are null
+    std::vector<std::string> vocab;   ///< of a BPE model, by id; an empty text where there is none
     std::vector<std::string> merges;  ///< "left right"
     std::vector<added_token> added;
 
@@ -41,8 +41,8 @@ struct tokenizer_json {
     }
 };
 
-/// Reads a file of at most 256 MiB; memory beside the file: the tokens' and merges' texts. Errors: not_found, io, limit, bad_utf8,
-/// bad_value, bad_type, bad_count, duplicate; unsupported (a model that is no BPE).
+/// Reads a file of at most 256 MiB; memory beside the file: the tokens' and merges' texts. Errors: not_found, io, limit,
+/// bad_utf8, bad_value, bad_type, bad_count, duplicate; unsupported (a model that is no BPE).
 [[nodiscard]] inline result<tokenizer_json> read_tokenizer_json(const std::filesystem::path& path);
 
 namespace detail {
@@ -89,7 +89,10 @@ public:
             return true;
         }
         if (depth_ == 1) in_model_ = name == "model";
-        next_ = depth_ != 2 || !in_model_ ? section::none : name == "vocab" ? section::vocab : name == "merges" ? section::merges : section::none;
+        next_ = depth_ != 2 || !in_model_ ? section::none
+                : name == "vocab"         ? section::vocab
+                : name == "merges"        ? section::merges
+                                          : section::none;
         return pass(tree.key(name));
     }
 
@@ -117,7 +120,8 @@ private:
         }
         // A Unigram vocabulary is an array; it stays in the tree's place as a null, and the kind of model tells.
         if (next_ != section::none) {
-            if (object != (next_ == section::vocab)) return refuse(errc::unsupported, "its model is no BPE; only BPE models can be converted");
+            if (object != (next_ == section::vocab))
+                return refuse(errc::unsupported, "its model is no BPE; only BPE models can be converted");
             where_ = std::exchange(next_, section::none);
             inside_ = 1;
             return pass(tree.null());
@@ -145,7 +149,9 @@ private:
 
 /// The tokens of "added_tokens" (or of what has its form). Errors: bad_type.
 [[nodiscard]] inline result<added_token> read_added(const json& entry, std::uint64_t id) {
-    const auto wrong = [](std::string_view what) { return error{errc::bad_type, concat("an added token has no ", what, " that can be used")}; };
+    const auto wrong = [](std::string_view what) {
+        return error{errc::bad_type, concat("an added token has no ", what, " that can be used")};
+    };
     if (id >= max_pieces) return wrong("id");
     const json& text = tokenizer_json::member(entry, "content");
     if (!text.is_string()) return wrong("text");
@@ -153,7 +159,8 @@ private:
         const json& flag = tokenizer_json::member(entry, key);
         return flag.is_boolean() && flag.get<bool>();
     };
-    return added_token{static_cast<std::uint32_t>(id), text.get<std::string>(), is("special"), is("lstrip") || is("rstrip") || is("single_word")};
+    return added_token{static_cast<std::uint32_t>(id), text.get<std::string>(), is("special"),
+                       is("lstrip") || is("rstrip") || is("single_word")};
 }
 
 }  // namespace detail
@@ -176,7 +183,8 @@ inline result<tokenizer_json> read_tokenizer_json(const std::filesystem::path& p
     if (events.vocab.empty()) return within({errc::bad_count, "its vocabulary is empty"});
     std::uint32_t largest = 0;
     for (const auto& [id, text] : events.vocab) largest = std::max(largest, id);
-    if (largest >= 2 * events.vocab.size() + 65536) return within({errc::bad_value, concat("its ids go up to ", largest, " for ", events.vocab.size(), " tokens")});
+    if (largest >= 2 * events.vocab.size() + 65536)
+        return within({errc::bad_value, concat("its ids go up to ", largest, " for ", events.vocab.size(), " tokens")});
     out.vocab.resize(largest + 1);
     for (auto& [id, text] : events.vocab) {
         if (!out.vocab[id].empty()) return within({errc::duplicate, concat("two tokens have the id ", id)});

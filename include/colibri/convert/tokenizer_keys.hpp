@@ -26,10 +26,11 @@ struct tokenizer_source {
     std::string pre;               ///< name of the pre-tokenizer in place of the one recognised; empty: recognise it
 };
 
-/// Writes the keys, and checks that our own tokenizer reads them. What the caller should know is added to `notes`. Errors: those of
-/// reading the files; not_found (no tokenizer); unsupported (a kind of tokenizer or a rule that isn't known; it is quoted);
+/// Writes the keys, and checks that our own tokenizer reads them. What the caller should know is added to `notes`. Errors: those
+/// of reading the files; not_found (no tokenizer); unsupported (a kind of tokenizer or a rule that isn't known; it is quoted);
 /// invalid_argument (`pre` is no name).
-[[nodiscard]] inline result<void> write_tokenizer(const tokenizer_source& source, gguf::metadata& out, std::vector<std::string>& notes);
+[[nodiscard]] inline result<void> write_tokenizer(const tokenizer_source& source, gguf::metadata& out,
+                                                  std::vector<std::string>& notes);
 
 namespace detail {
 
@@ -75,7 +76,9 @@ private:
     [[nodiscard]] text::token_id special(std::string_view name) const;
     void put_template(text::token_id& bos, text::token_id& eos, text::token_id& eot, bool& add_bos, bool& add_eos);
     void note(std::string text) { notes_.push_back(std::move(text)); }
-    [[nodiscard]] error within_json(error e) const { return std::move(e).within(quoted((source_.folder / "tokenizer.json").string())); }
+    [[nodiscard]] error within_json(error e) const {
+        return std::move(e).within(quoted((source_.folder / "tokenizer.json").string()));
+    }
 
     const tokenizer_source& source_;
     gguf::metadata& out_;
@@ -88,8 +91,9 @@ private:
 };
 
 inline result<void> tokenizer_writer::read_files() {
-    const std::pair<std::string_view, json*> files[] = {
-        {"tokenizer_config.json", &config_}, {"special_tokens_map.json", &special_map_}, {"generation_config.json", &generation_}};
+    const std::pair<std::string_view, json*> files[] = {{"tokenizer_config.json", &config_},
+                                                        {"special_tokens_map.json", &special_map_},
+                                                        {"generation_config.json", &generation_}};
     for (const auto& [name, place] : files) {
         auto tree = read_optional_json(source_.folder, name);
         if (!tree) return std::move(tree).error();
@@ -102,7 +106,8 @@ inline result<void> tokenizer_writer::read_files() {
         auto read = read_tokenizer_json(file);
         if (read) {
             json_ = std::move(*read);
-            byte_level_ = find_type(json_->get("pre_tokenizer"), "ByteLevel") != nullptr || find_type(json_->get("decoder"), "ByteLevel") != nullptr;
+            byte_level_ = find_type(json_->get("pre_tokenizer"), "ByteLevel") != nullptr ||
+                          find_type(json_->get("decoder"), "ByteLevel") != nullptr;
         } else if (read.error().code != errc::unsupported || !has_model) {
             return std::move(read).error();
         }
@@ -116,8 +121,8 @@ inline result<void> tokenizer_writer::read_files() {
     auto read = read_sentencepiece(*bytes);
     if (!read) return std::move(read).error().within(quoted(model.string()));
     if (read->kind != sentencepiece_model::algorithm::bpe) {
-        return error{errc::unsupported, "the SentencePiece model is not of the kind BPE, the only one that can be run here", error::no_offset,
-                     quoted(model.string())};
+        return error{errc::unsupported, "the SentencePiece model is not of the kind BPE, the only one that can be run here",
+                     error::no_offset, quoted(model.string())};
     }
     model_ = std::move(*read);
     return {};
@@ -135,12 +140,14 @@ inline result<void> tokenizer_writer::make_tokens() {
             tokens_.texts[i] = std::move(plain);
         }
         if (model_->has_normalization_table || model_->removes_extra_spaces)
-            note("tokenizer.model changes texts before it cuts them (Unicode forms or spaces); GGUF can't say that, so unusual texts get other tokens");
+            note(
+                "tokenizer.model changes texts before it cuts them (Unicode forms or spaces); GGUF can't say that, so unusual texts get other tokens");
     } else {
         const json& fallback = json_->model("byte_fallback");
         if (!fallback.is_boolean() || !fallback.get<bool>()) {
-            return within_json({errc::unsupported, "the BPE model is neither byte-level nor does it fall back to bytes, as SentencePiece's do; "
-                                                   "such vocabularies can't be run here"});
+            return within_json({errc::unsupported,
+                                "the BPE model is neither byte-level nor does it fall back to bytes, as SentencePiece's do; "
+                                "such vocabularies can't be run here"});
         }
         tokens_ = merged_tokens(*json_);
     }
@@ -194,7 +201,8 @@ inline std::optional<bool> tokenizer_writer::normalises() {
 inline result<const text::pre_tokenizer*> tokenizer_writer::recognise() {
     if (!source_.pre.empty()) {
         if (const auto* named = text::find_pre_tokenizer(source_.pre)) return named;
-        return error{errc::invalid_argument, concat("there is no pre-tokenizer ", quoted(source_.pre), "; usual ones are llama-bpe, qwen2, gpt-2, tekken")};
+        return error{errc::invalid_argument, concat("there is no pre-tokenizer ", quoted(source_.pre),
+                                                    "; usual ones are llama-bpe, qwen2, gpt-2, tekken")};
     }
     const auto nfc = normalises();
     if (!nfc) return within_json(unknown_rule(json_->get("normalizer"), "it changes texts before they are cut"));
@@ -205,13 +213,15 @@ inline result<const text::pre_tokenizer*> tokenizer_writer::recognise() {
     const json& whole = json_->model("ignore_merges");
     const bool whole_words = whole.is_boolean() && whole.get<bool>();
     const text::pre_tokenizer* best = found[0];
-    const auto fit = [&](const text::pre_tokenizer& one) { return (one.whole_words == whole_words ? 2 : 0) + (one.nfc == *nfc ? 1 : 0); };
+    const auto fit = [&](const text::pre_tokenizer& one) {
+        return (one.whole_words == whole_words ? 2 : 0) + (one.nfc == *nfc ? 1 : 0);
+    };
     for (const auto* one : found) {
         if (fit(*one) > fit(*best)) best = one;
     }
     if (best->nfc != *nfc)
-        note(concat("the tokenizer ", *nfc ? "puts texts into" : "doesn't put texts into", " Unicode's form NFC, which the pre-tokenizer ",
-                    quoted(best->name), *nfc ? " doesn't" : " does"));
+        note(concat("the tokenizer ", *nfc ? "puts texts into" : "doesn't put texts into",
+                    " Unicode's form NFC, which the pre-tokenizer ", quoted(best->name), *nfc ? " doesn't" : " does"));
     return best;
 }
 
@@ -236,8 +246,9 @@ inline result<void> tokenizer_writer::put_tokens() {
         return {};
     }
     const json* metaspace = find_type(json_->get("pre_tokenizer"), "Metaspace");
-    const bool prepends = metaspace != nullptr ? text_of(*metaspace, "prepend_scheme") != "never" && truth_of(*metaspace, "add_prefix_space", true)
-                                               : find_type(json_->get("normalizer"), "Prepend") != nullptr;
+    const bool prepends = metaspace != nullptr
+                              ? text_of(*metaspace, "prepend_scheme") != "never" && truth_of(*metaspace, "add_prefix_space", true)
+                              : find_type(json_->get("normalizer"), "Prepend") != nullptr;
     if (!prepends) out_.set(text::detail::keys::add_space_prefix, false);
     return {};
 }
@@ -262,12 +273,13 @@ inline text::token_id tokenizer_writer::special(std::string_view name) const {
 }
 
 /// What the tokenizer's post-processor puts around a text.
-inline void tokenizer_writer::put_template(text::token_id& bos, text::token_id& eos, text::token_id& eot, bool& add_bos, bool& add_eos) {
+inline void tokenizer_writer::put_template(text::token_id& bos, text::token_id& eos, text::token_id& eot, bool& add_bos,
+                                           bool& add_eos) {
     const json* found = json_ ? find_type(json_->get("post_processor"), "TemplateProcessing") : nullptr;
     if (found == nullptr) return;
     out_.set("tokenizer.ggml.add_sep_token", false);
     const json& single = tokenizer_json::member(*found, "single");
-    if (!single.is_array()) return;
+    if (!single.is_array() || single.size() > 64) return;
     std::vector<text::token_id> before, behind;
     bool text_seen = false;
     for (const auto& part : single) {
@@ -275,7 +287,8 @@ inline void tokenizer_writer::put_template(text::token_id& bos, text::token_id& 
         const json& token = tokenizer_json::member(tokenizer_json::member(part, "SpecialToken"), "id");
         if (token.is_string()) (text_seen ? behind : before).push_back(tokens_.find(token.get_ref<const std::string&>()));
     }
-    if (before.size() > 1 || behind.size() > 1) note("the tokenizer puts several tokens around a text; the GGUF says only the first before and the first behind");
+    if (before.size() > 1 || behind.size() > 1)
+        note("the tokenizer puts several tokens around a text; the GGUF says only the first before and the first behind");
     // The classes of Llama and Gemma make this part anew from their own flags.
     const auto kind = text_of(config_, "tokenizer_class");
     const bool flags_win = kind.starts_with("Llama") || kind.starts_with("Gemma");
@@ -335,9 +348,10 @@ inline result<void> tokenizer_writer::check() {
         ids.clear();
         encoder->encode(*vocab, vocab->bytes[i], ids, work);
         if (ids.size() == 1 && ids[0] == static_cast<text::token_id>(i)) continue;
-        return within_json({errc::unsupported,
-                            concat("words that are tokens are ", pre->whole_words ? "not " : "", "taken whole (ignore_merges), but every known way to cut so does the "
-                                   "other, and for the token ", i, " that matters; name a pre-tokenizer with --pre")});
+        return within_json({errc::unsupported, concat("words that are tokens are ", pre->whole_words ? "not " : "",
+                                                      "taken whole (ignore_merges), but every known way to cut so does the "
+                                                      "other, and for the token ",
+                                                      i, " that matters; name a pre-tokenizer with --pre")});
     }
     return {};
 }

@@ -92,8 +92,9 @@ inline result<void> weight_files::add(const std::filesystem::path& path) {
     for (auto& tensor : *tensors) {
         const auto [at, added] = tensors_.try_emplace(tensor.name);
         if (!added) {
-            return error{errc::duplicate, concat("the tensor ", quoted(tensor.name), " is also in ",
-                                                 quoted(files_[at->second.file]->path().filename().string())),
+            return error{errc::duplicate,
+                         concat("the tensor ", quoted(tensor.name), " is also in ",
+                                quoted(files_[at->second.file]->path().filename().string())),
                          error::no_offset, quoted(path.string())};
         }
         at->second = {std::move(tensor), files_.size()};
@@ -116,7 +117,8 @@ inline result<void> weight_files::add_indexed(const std::filesystem::path& index
         if (!file.is_string()) return wrong(concat("the file of the tensor ", quoted(tensor), " is not a text"));
         const auto& text = file.get_ref<const std::string&>();
         if (text.empty() || text.find('/') != std::string::npos || text == "." || text == "..")
-            return wrong(concat("the tensor ", quoted(tensor), " is said to be in ", quoted(text), ", which is no file beside the index"));
+            return wrong(
+                concat("the tensor ", quoted(tensor), " is said to be in ", quoted(text), ", which is no file beside the index"));
         names.push_back(text);
     }
     std::ranges::sort(names);
@@ -132,7 +134,8 @@ inline result<void> weight_files::add_indexed(const std::filesystem::path& index
     for (const auto& [tensor, file] : map.items()) {
         const auto* found = find(tensor);
         if (found == nullptr || files_[found->file]->path().filename().string() != file.get_ref<const std::string&>())
-            return wrong(concat("the tensor ", quoted(tensor), " is not in ", quoted(file.get_ref<const std::string&>()), ", where it should be"));
+            return wrong(concat("the tensor ", quoted(tensor), " is not in ", quoted(file.get_ref<const std::string&>()),
+                                ", where it should be"));
     }
     return {};
 }

@@ -54,8 +54,8 @@ inline constexpr std::array weight_types = {
     return bf16 >= f16 && bf16 >= f32 ? weight_type::bf16 : f16 >= f32 ? weight_type::f16 : weight_type::f32;
 }
 
-/// Gives each tensor its type and size: vectors and routers stay F32, rows that are no multiple of 32 become F16 in place of Q8_0.
-/// Errors: bad_shape, overflow.
+/// Gives each tensor its type and size: vectors and routers stay F32, rows that are no multiple of 32 become F16 in place of
+/// Q8_0. Errors: bad_shape, overflow.
 [[nodiscard]] inline result<void> choose_types(std::vector<planned_tensor>& tensors, weight_type which) {
     for (auto& tensor : tensors) {
         auto type = tensor.keeps_f32 ? dtype::f32 : info_of(which).type;
