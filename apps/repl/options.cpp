@@ -91,6 +91,10 @@ constexpr option_row for_commands(unsigned commands, option_row row) {
     row.commands = commands;
     return row;
 }
+constexpr option_row with_value(std::string_view value, option_row row) {
+    row.value = value;
+    return row;
+}
 constexpr option_row or_auto(option_row row) {
     row.value = "N|auto";
     row.choices = "auto";
@@ -105,7 +109,8 @@ constexpr option_row table[] = {
     text_row("model", "m", "FILE", with_model, &o::model, "the GGUF model (of a split one, any part)", "", "FILE"),
     for_commands(both | for_plan, number_row("ctx-size", "c", &o::context, 0, many, "tokens of context; 0: the default",
                                    "the model's own, at most 8192, less where memory is short")),
-    for_commands(measured, number_row("ctx-size", "c", &o::context, 4, 1 << 24, "tokens of a window of text", "512")),
+    for_commands(measured, with_value("TOKENS", number_row("ctx-size", "c", &o::context, 4, 1 << 24, "tokens of a window of text",
+                                                          "512"))),
     for_commands(sized | for_inspect | for_convert, or_auto(number_row("threads", "t", &o::threads, 0, most_threads,
                                            "threads that compute; 0: auto",
                                            "auto: the physical cores that may be used, of two kinds the faster"))),
@@ -144,7 +149,7 @@ constexpr option_row table[] = {
     text_row("prompt", "p", "TEXT", prompted, &o::prompt, "the prompt; chat: the first message"),
     text_row("file", "f", "FILE", prompted, &o::prompt_file,
              "read the prompt from a file; behind -p and a blank line if both are given", "", "FILE"),
-    text_row("file", "f", "FILE", measured, &o::prompt_file, "the text", "", "FILE"),
+    text_row("file", "f", "TEXT", measured, &o::prompt_file, "the file of the text", "", "FILE"),
     text_row("system", "sys", "TEXT", both, &o::system, "the system message", "none"),
     text_row("chat-template", "", "NAME|FILE", both, &o::chat_template,
              "use a built-in template or the one in a file instead of the model's own", "", "FILE"),

@@ -92,7 +92,7 @@ TEST_CASE("arguments: refusals say what is wrong and what may have been meant") 
     CHECK(refusal({"run", "-n"}) == "-n needs a value: -n N");
     CHECK(refusal({"run", "-n", "many"}) == "-n: a whole number of at least -1 is needed, not 'many'");
     CHECK(refusal({"run", "--raw=1"}) == "--raw takes no value");
-    CHECK(refusal({"chat", "--json"}) == "--json does nothing here; it belongs to run, tokenize, inspect, plan, convert");
+    CHECK(refusal({"chat", "--json"}) == "--json does nothing here; it belongs to run, tokenize, inspect, plan, eval, imatrix, convert");
     CHECK(refusal({"tokenise"}) == "'tokenise' is neither a command nor a file; did you mean tokenize?");
     CHECK(refusal({"completion", "--temp", "1"}).find("--temp does nothing here") == 0);
 }

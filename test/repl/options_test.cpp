@@ -26,7 +26,7 @@ std::string problem(std::string_view name, std::string_view value) {
 }  // namespace
 
 TEST_CASE("options: names are unique, and every row can be found and has its help") {
-    for (const unsigned command : {for_chat, for_run, for_tokenize, for_inspect, for_plan, for_bench, for_convert}) {
+    for (const unsigned command : {for_chat, for_run, for_tokenize, for_inspect, for_plan, for_bench, for_eval, for_imatrix, for_convert}) {
         std::set<std::string_view> names, shorts;
         for (const auto& row : all_options()) {
             if ((row.commands & command) == 0) continue;

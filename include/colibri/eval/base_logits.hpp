@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
+#include <limits>
 #include <memory>
 #include <span>
 #include <string>
@@ -43,8 +44,8 @@ namespace colibri::eval {
 /// | N (W - 1 - F) rows | of each scored token, in order |
 ///
 /// A row, 12 + 2 V bytes: f32 t, the likeliest token's log probability; f32 s, a step; i32 the likeliest token; V times u16 c. The log
-/// probability of token i is t - s c[i]. The steps reach down to the least likely token, or to 24 below t: what is rarer than e^-24 times
-/// the likeliest counts as that.
+/// probability of token i is t - s c[i]. The steps reach down to the least likely token, or, where that is further, to 24 below t:
+/// then 65535 stands for e^-24 times the likeliest and all that is rarer.
 struct base_header {
     std::uint32_t vocabulary = 0;
     std::uint32_t window = 0;
@@ -63,14 +64,16 @@ struct base_header {
     [[nodiscard]] std::uint64_t file_bytes() const noexcept { return rows_offset() + rows() * row_bytes(); }
 };
 
+/// Natural units that the steps of a row reach down at most.
+inline constexpr float base_depth = 24.0f;
+
 /// Packs one row: `out` has base_header::row_bytes() bytes. Allocates nothing.
 inline void pack_row(std::span<const float> logits, std::byte* out) noexcept {
-    constexpr float deepest = 24.0f;
     const auto likeliest = static_cast<std::int32_t>(simd::argmax(logits.data(), logits.size()));
     const float most = logits[static_cast<std::size_t>(likeliest)];
     float least = most;
     for (const float x : logits) least = std::min(least, x);
-    const float step = std::min(most - least, deepest) / 65535.0f;
+    const float step = std::min(most - least, base_depth) / 65535.0f;
     const float top = static_cast<float>(static_cast<double>(most) - log_norm(logits));
     std::memcpy(out, &top, 4);
     std::memcpy(out + 4, &step, 4);
@@ -84,7 +87,8 @@ inline void pack_row(std::span<const float> logits, std::byte* out) noexcept {
 
 /// A row as it is used: log probabilities whose exponentials sum to 1.
 struct base_row {
-    std::vector<float> log_p;     ///< of each token
+    std::vector<float> log_p;     ///< of each token; of rare ones `floor`, whatever they are
+    float floor = 0.0f;           ///< log probability that stands for itself and all below; without rare ones below any
     text::token_id likeliest = 0;
 };
 
@@ -102,13 +106,20 @@ struct base_row {
         static_cast<std::size_t>(out.likeliest) >= n) {
         return error{errc::bad_value, "a row of base logits has impossible values; the file is damaged"};
     }
+    const bool deep = step == base_depth / 65535.0f;
+    std::size_t rare = 0;
     for (std::size_t i = 0; i < n; ++i) {
         std::uint16_t code = 0;
         std::memcpy(&code, bytes.data() + 12 + 2 * i, 2);
         out.log_p[i] = -step * static_cast<float>(code);
+        rare += deep && code == 65535 ? 1 : 0;
     }
-    const auto norm = static_cast<float>(std::log(sum_exp(out.log_p, 0.0f)));
+    // A large vocabulary has many rare tokens: counted as e^-24 each they would have more than they all have in truth.
+    const float lowest = -step * 65535.0f;
+    const double sum = sum_exp(out.log_p, 0.0f) - static_cast<double>(rare) * std::exp(static_cast<double>(lowest));
+    const auto norm = static_cast<float>(std::log(std::max(sum, 1.0)));  // the likeliest alone is 1
     for (float& x : out.log_p) x -= norm;
+    out.floor = deep ? lowest - norm : -std::numeric_limits<float>::infinity();
     return {};
 }
 

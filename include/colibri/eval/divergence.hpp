@@ -33,6 +33,19 @@ struct divergence_value {
     }
 };
 
+/// Kullback-Leibler divergence of the probabilities of `logits` from those of the base; what the base has as rare is left out. `norm`: of
+/// log_norm.
+[[nodiscard]] inline double kl_of(const base_row& base, std::span<const float> logits, double norm) {
+    std::vector<float> p(base.log_p.size());
+    simd::exp(base.log_p.data(), p.data(), p.size());
+    double kl = 0.0;
+    for (std::size_t t = 0; t < p.size(); ++t) {
+        if (base.log_p[t] <= base.floor) continue;
+        kl += static_cast<double>(p[t]) * (static_cast<double>(base.log_p[t]) - (static_cast<double>(logits[t]) - norm));
+    }
+    return kl;
+}
+
 /// Evaluates the text and writes the model's log probabilities as a base; its perplexity is found on the way. Errors: those of
 /// window_runner::run and base_writer::write; canceled; bad_value.
 [[nodiscard]] inline result<void> save_base(window_runner& run, const text_windows& text, base_writer& out, perplexity_value& value,
@@ -91,14 +104,8 @@ struct divergence_value {
             else if (auto sound = unpack_row(bytes, b); !sound) s.problem = std::move(sound).error();
             if (s.problem) return;
             const double norm = log_norm(logits);
-            std::vector<float> p(b.log_p.size());
-            simd::exp(b.log_p.data(), p.data(), p.size());
-            double kl = 0.0;
-            for (std::size_t t = 0; t < p.size(); ++t) {
-                kl += static_cast<double>(p[t]) * (static_cast<double>(b.log_p[t]) - (static_cast<double>(logits[t]) - norm));
-            }
             const auto right = static_cast<std::size_t>(next);
-            s = {kl, norm - static_cast<double>(logits[right]), -static_cast<double>(b.log_p[right]),
+            s = {kl_of(b, logits, norm), norm - static_cast<double>(logits[right]), -static_cast<double>(b.log_p[right]),
                  static_cast<text::token_id>(simd::argmax(logits.data(), logits.size())) == b.likeliest, {}};
         },
         [](std::size_t) { return result<void>(); },
