@@ -18,7 +18,8 @@ namespace colibri::quant {
 
 namespace detail {
 
-// Members of a search: `size` of a run, its `codes`, `level` of the weighting (see `fill`), the rest as the function of its `kind` says. How many candidates there are was chosen by the divergence of whole models and the time.
+// Members of a search: `size` of a run, `runs` of a block, its `codes`, `level` of the weighting (see `fill`), the rest as the
+// function of its `kind` says. Levels were chosen by the divergence of a whole model's files, candidates by error and time.
 
 enum class search_kind { scale, line, exponent, listed, scaled_runs, line_runs };
 

@@ -231,8 +231,8 @@ template <std::size_t Size>
     return mean;
 }
 
-/// The line of least error of each run by itself, with an offset of at most `limit`. Shape::tops and refits as in `best_scale`, from
-/// the least value as offset.
+/// The line of least error of each run by itself, with an offset of at most `limit`. Shape::tops and refits as in
+/// `best_scale`, from the least value as offset.
 template <class Shape, std::size_t Size>
 [[nodiscard]] inline line best_line(const search_batch<Size>& in, const value_sums& v, lanes limit) noexcept {
     using codes = typename Shape::codes;
