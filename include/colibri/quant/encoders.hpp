@@ -167,11 +167,12 @@ struct search_shape<q4_k> {
     using codes = whole_codes<0, 15>;
     static constexpr std::size_t size = 32, runs = 8;
     static constexpr float level = 1.0f;
-    static constexpr float tops[] = {13.0f, 13.4f, 13.8f, 14.1f, 14.4f, 14.7f, 15.0f, 15.2f, 15.4f, 15.6f, 15.8f, 16.1f, 16.4f, 16.8f};
+    static constexpr float tops[] = {12.6f, 13.0f, 13.3f, 13.6f, 13.9f, 14.2f, 14.4f, 14.6f, 14.8f,
+                                    15.0f, 15.2f, 15.4f, 15.6f, 15.8f, 16.0f, 16.2f, 16.5f, 16.8f};
     static constexpr int refits = 2;
     static constexpr float scale_high = 63.0f;
     static constexpr float divisors[][2] = {{63.0f, 63.0f}};
-    static constexpr int reach = 1, rounds = 2;
+    static constexpr int reach = 1, rounds = 3;
     static constexpr search_kind kind = search_kind::line_runs;
 };
 template <>
