@@ -1,4 +1,4 @@
-// Every encoder writes the golden bytes where there are some, and errs no more than the reference encoder, with importance and without.
+// Every encoder writes the golden bytes where there are some, and errs no more than the reference encoder.
 #include <doctest/doctest.h>
 
 #include <cmath>

@@ -18,7 +18,8 @@ namespace colibri::quant {
 
 namespace detail {
 
-// Members of a search: `size` of a run, its `codes`, `level` of the weighting (see `fill`), the rest as the function of its `kind` says. How many candidates there are was chosen by the divergence of whole models and the time.
+// Members of a search: `size` of a run, `runs` of a block, its `codes`, `level` of the weighting (see `fill`), the rest as the
+// function of its `kind` says. Levels were chosen by the divergence of a whole model's files, candidates by error and time.
 
 enum class search_kind { scale, line, exponent, listed, scaled_runs, line_runs };
 
@@ -39,7 +40,8 @@ struct search_shape<q5_0> {
     using codes = whole_codes<-16, 15>;
     static constexpr std::size_t size = 32, runs = 1;
     static constexpr float level = 1.0f;
-    static constexpr float tops[] = {-14.6f, -15.0f, -15.4f, -15.8f, -16.2f, -16.6f, 14.2f, 14.6f, 15.0f, 15.4f, 15.8f};
+    static constexpr float tops[] = {-13.4f, -13.8f, -14.2f, -14.5f, -14.8f, -15.0f, -15.2f, -15.4f, -15.6f, -15.8f, -16.0f, -16.2f, -16.5f,
+                                    13.0f,  13.4f,  13.8f,  14.1f,  14.4f,  14.6f,  14.8f,  15.0f,  15.2f,  15.4f};
     static constexpr int refits = 2;
     static constexpr search_kind kind = search_kind::scale;
 };
@@ -57,7 +59,8 @@ struct search_shape<q4_1> {
     using codes = whole_codes<0, 15>;
     static constexpr std::size_t size = 32, runs = 1;
     static constexpr float level = 1.0f;
-    static constexpr float tops[] = {13.8f, 14.1f, 14.4f, 14.7f, 15.0f, 15.3f, 15.6f, 15.9f, 16.2f};
+    static constexpr float tops[] = {12.6f, 13.0f, 13.3f, 13.6f, 13.9f, 14.2f, 14.4f, 14.6f, 14.8f,
+                                    15.0f, 15.2f, 15.4f, 15.6f, 15.8f, 16.0f, 16.2f, 16.5f, 16.8f};
     static constexpr int refits = 3;
     static constexpr search_kind kind = search_kind::line;
 };
@@ -66,7 +69,8 @@ struct search_shape<q5_1> {
     using codes = whole_codes<0, 31>;
     static constexpr std::size_t size = 32, runs = 1;
     static constexpr float level = 3.0f;
-    static constexpr float tops[] = {29.8f, 30.1f, 30.4f, 30.7f, 31.0f, 31.3f, 31.6f, 31.9f, 32.2f};
+    static constexpr float tops[] = {28.0f, 28.5f, 29.0f, 29.4f, 29.8f, 30.1f, 30.3f, 30.5f, 30.7f,
+                                    30.9f, 31.1f, 31.3f, 31.5f, 31.7f, 31.9f, 32.2f, 32.6f};
     static constexpr int refits = 3;
     static constexpr search_kind kind = search_kind::line;
 };
@@ -75,7 +79,8 @@ struct search_shape<iq4_nl> {
     using codes = iq4_codes;
     static constexpr std::size_t size = 32, runs = 1;
     static constexpr float level = 1.0f;
-    static constexpr float tops[] = {-112.0f, -118.0f, -124.0f, -130.0f, -136.0f, 100.0f, 106.0f, 112.0f, 118.0f, 124.0f};
+    static constexpr float tops[] = {-96.0f, -102.0f, -108.0f, -112.0f, -116.0f, -120.0f, -124.0f, -128.0f, -133.0f, -139.0f,
+                                    88.0f,  94.0f,   99.0f,   103.0f,  107.0f,  111.0f,  115.0f,  120.0f};
     static constexpr int refits = 2;
     static constexpr search_kind kind = search_kind::scale;
 };
@@ -154,7 +159,7 @@ struct search_shape<q3_k> {
     static constexpr int refits = 2;
     static constexpr float scale_low = -32.0f, scale_high = 31.0f;
     static constexpr float divisors[] = {-32.0f, 31.0f};
-    static constexpr int reach = 1, rounds = 3;
+    static constexpr int reach = 1, rounds = 2;
     static constexpr search_kind kind = search_kind::scaled_runs;
 };
 template <>
@@ -162,7 +167,8 @@ struct search_shape<q4_k> {
     using codes = whole_codes<0, 15>;
     static constexpr std::size_t size = 32, runs = 8;
     static constexpr float level = 1.0f;
-    static constexpr float tops[] = {13.8f, 14.1f, 14.4f, 14.7f, 15.0f, 15.3f, 15.6f, 15.9f, 16.2f};
+    static constexpr float tops[] = {12.6f, 13.0f, 13.3f, 13.6f, 13.9f, 14.2f, 14.4f, 14.6f, 14.8f,
+                                    15.0f, 15.2f, 15.4f, 15.6f, 15.8f, 16.0f, 16.2f, 16.5f, 16.8f};
     static constexpr int refits = 2;
     static constexpr float scale_high = 63.0f;
     static constexpr float divisors[][2] = {{63.0f, 63.0f}};
@@ -174,23 +180,24 @@ struct search_shape<q5_k> {
     using codes = whole_codes<0, 31>;
     static constexpr std::size_t size = 32, runs = 8;
     static constexpr float level = 1.0f;
-    static constexpr float tops[] = {29.8f, 30.1f, 30.4f, 30.7f, 31.0f, 31.3f, 31.6f, 31.9f, 32.2f};
+    static constexpr float tops[] = {28.4f, 29.0f, 29.5f, 29.9f, 30.2f, 30.5f, 30.8f, 31.0f, 31.2f, 31.4f, 31.7f, 32.0f, 32.4f};
     static constexpr int refits = 2;
     static constexpr float scale_high = 63.0f;
     static constexpr float divisors[][2] = {{63.0f, 63.0f}};
-    static constexpr int reach = 1, rounds = 3;
+    static constexpr int reach = 1, rounds = 2;
     static constexpr search_kind kind = search_kind::line_runs;
 };
 template <>
 struct search_shape<q6_k> {
     using codes = whole_codes<-32, 31>;
     static constexpr std::size_t size = 16, runs = 16;
-    static constexpr float level = 1.0f;
-    static constexpr float tops[] = {-31.0f, -31.4f, -31.8f, -32.2f, -32.6f, 30.2f, 30.6f, 31.0f, 31.4f};
-    static constexpr int refits = 2;
+    static constexpr float level = 3.0f;
+    static constexpr float tops[] = {-29.0f, -29.6f, -30.2f, -30.7f, -31.2f, -31.6f, -32.0f, -32.4f,
+                                     28.8f,  29.4f,  30.0f,  30.5f,  31.0f,  31.4f};
+    static constexpr int refits = 1;
     static constexpr float scale_low = -128.0f, scale_high = 127.0f;
     static constexpr float divisors[] = {-128.0f};
-    static constexpr int reach = 1, rounds = 3;
+    static constexpr int reach = 1, rounds = 2;
     static constexpr search_kind kind = search_kind::scaled_runs;
 };
 template <>
@@ -198,7 +205,8 @@ struct search_shape<iq4_xs> {
     using codes = iq4_codes;
     static constexpr std::size_t size = 32, runs = 8;
     static constexpr float level = 1.0f;
-    static constexpr float tops[] = {-112.0f, -118.0f, -124.0f, -130.0f, -136.0f, 100.0f, 106.0f, 112.0f, 118.0f, 124.0f};
+    static constexpr float tops[] = {-96.0f, -102.0f, -108.0f, -112.0f, -116.0f, -120.0f, -124.0f, -128.0f, -133.0f, -139.0f,
+                                    88.0f,  94.0f,   99.0f,   103.0f,  107.0f,  111.0f,  115.0f,  120.0f};
     static constexpr int refits = 2;
     static constexpr float scale_low = -32.0f, scale_high = 31.0f;
     static constexpr float divisors[] = {-32.0f};

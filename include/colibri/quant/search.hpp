@@ -99,7 +99,7 @@ inline void fill(const search_input& from, float level, search_batch<Size>& out)
     for (std::size_t i = 0; i < Size * count; i += count) {
         const lanes own = from.importance != nullptr ? load(out.w + i) * per_weight : all(1.0f);
         const lanes size = level < 0.0f ? all(1.0f) : magnitude(load(out.x + i)) + ground;
-        store(own * size + least, out.w + i);
+        store((own + least) * size, out.w + i);
     }
 }
 
@@ -231,8 +231,8 @@ template <std::size_t Size>
     return mean;
 }
 
-/// The line of least error of each run by itself, with an offset of at most `limit`. Shape::tops and refits as in `best_scale`, from
-/// the least value as offset.
+/// The line of least error of each run by itself, with an offset of at most `limit`. Shape::tops and refits as in
+/// `best_scale`, from the least value as offset.
 template <class Shape, std::size_t Size>
 [[nodiscard]] inline line best_line(const search_batch<Size>& in, const value_sums& v, lanes limit) noexcept {
     using codes = typename Shape::codes;

@@ -27,8 +27,9 @@ inline void copy_runs(const float* from, float* to) noexcept {
 }
 
 /// Blocks whose runs have a whole scale each, Shape::scale_low..scale_high, under the block's scale. For each of
-/// Shape::divisors the block's scale starts as the largest run's scale divided by it. Then, Shape::rounds times: each run takes the
-/// best of the whole scales within Shape::reach of the nearest, with new codes, and the block's scale is fitted to all of them.
+/// Shape::divisors the block's scale starts as the largest run's scale divided by it. Then, Shape::rounds times: each run
+/// takes the best of the whole scales within Shape::reach of the nearest, with new codes, and the block's scale is fitted
+/// to all of them.
 template <class Shape>
 inline void search_scaled_runs(const search_input& from, search_output<Shape::size>& out) noexcept {
     using codes = typename Shape::codes;
@@ -97,14 +98,15 @@ inline void search_scaled_runs(const search_input& from, search_output<Shape::si
     for (std::size_t b = 0; b < count; b += runs) out.d[b / runs] = rounded(best_d[b] * in.unit[b]);
 }
 
-/// The two scales of a block that fit its codes best: x is about d * a - dmin * b, for a the products of whole scale and code and b
-/// the whole minimums, given the weighted sums of their products. False if they aren't usable.
+/// The two scales of a block.
 struct scale_pair {
     float d, dmin;
 };
+/// Weighted sums over a block, a being the products of whole scale and code, b the whole minimums.
 struct pair_sums {
     float aa, ab, bb, ax, bx;
 };
+/// Finds the scales with the least error of d * a - dmin * b; leaves `out` and returns false if one would be negative.
 [[nodiscard]] inline bool fit(const pair_sums& s, scale_pair& out) noexcept {
     const float both = rounded(s.aa * s.bb);
     const float determinant = both - rounded(s.ab * s.ab);
@@ -120,8 +122,9 @@ struct pair_sums {
     return true;
 }
 
-/// Blocks whose runs have a whole scale and a whole minimum each, 0..Shape::scale_high, under two scales of the block; otherwise as
-/// `search_scaled_runs`, with pairs of divisors. Each whole scale that is tried gets the minimum that fits its codes.
+/// Blocks whose runs have a whole scale and a whole minimum each, 0..Shape::scale_high, under two scales of the block;
+/// otherwise as `search_scaled_runs`, with pairs of divisors. Each whole scale that is tried gets the minimum that fits its
+/// codes.
 template <class Shape>
 inline void search_line_runs(const search_input& from, search_output<Shape::size>& out) noexcept {
     using codes = typename Shape::codes;
