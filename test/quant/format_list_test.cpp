@@ -8,16 +8,18 @@
 using namespace colibri;
 using namespace colibri::quant;
 
-static_assert(weight_formats::size == 16);
+static_assert(weight_formats::size == 28);
 static_assert(is_supported(dtype::f32) && is_supported(dtype::q4_k) && is_supported(dtype::mxfp4));
 static_assert(!is_supported(dtype::q8_k), "an intermediate format, not one of weights");
-static_assert(!is_supported(dtype::iq1_s) && !is_supported(dtype::i32) && !is_supported(static_cast<dtype>(4)));
+static_assert(is_supported(dtype::iq1_s) && !is_supported(dtype::i32) && !is_supported(static_cast<dtype>(4)));
 
 // What each format is, as kernels see it.
 static_assert(float_format<f32> && float_format<f16> && float_format<bf16> && !float_format<q8_0>);
 static_assert(code_format<q4_0> && !minimum_format<q4_0> && !super_format<q4_0> && !code_format<f16>);
 static_assert(minimum_format<q4_1> && minimum_format<q5_1> && !minimum_format<q4_k>);
 static_assert(super_format<q3_k> && !super_minimum_format<q3_k> && super_format<iq4_xs> && super_format<q6_k>);
+static_assert(super_format<iq1_s> && super_format<iq3_s> && super_format<nvfp4>);
+static_assert(code_format<q1_0> && !super_format<tq2_0> && !super_format<q2_0>);
 static_assert(super_minimum_format<q2_k> && super_minimum_format<q4_k> && super_minimum_format<q5_k>);
 static_assert(encodable_format<q8_0> && encodable_format<bf16> && encodable_format<mxfp4> && !encodable_format<q4_k>);
 

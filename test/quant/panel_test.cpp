@@ -43,6 +43,7 @@ unsigned stored_code(const std::byte* run, std::size_t r, std::size_t c) {
 /// What a stored code stands for in F.
 template <class F>
 int meaning(unsigned code) {
+    if constexpr (panel_layout<F>::recoded) return panel_values<F>[code];
     switch (F::type) {
         case dtype::q8_0: return static_cast<std::int8_t>(code);
         case dtype::q4_0: return static_cast<int>(code) - 8;
@@ -51,7 +52,11 @@ int meaning(unsigned code) {
         case dtype::q3_k: return static_cast<int>(code) - 4;
         case dtype::iq4_nl:
         case dtype::iq4_xs: return iq4_values[code];
+        case dtype::nvfp4:
         case dtype::mxfp4: return mxfp4_values[code];
+        case dtype::q1_0: return static_cast<int>(code) * 2 - 1;
+        case dtype::q2_0:
+        case dtype::tq2_0: return static_cast<int>(code) - 1;
         default: return static_cast<int>(code);
     }
 }
@@ -71,12 +76,13 @@ void for_each_code_format(Fn&& fn) {
 TEST_CASE("panel: which types have panels, and their sizes") {
     CHECK(has_panels(dtype::q4_0));
     CHECK(has_panels(dtype::iq4_xs));
-    for (const auto type : {dtype::f32, dtype::f16, dtype::bf16, dtype::q8_k, dtype::iq1_s}) {
+    for (const auto type : {dtype::f32, dtype::f16, dtype::bf16, dtype::q8_k, dtype::i8}) {
         CHECK(!has_panels(type));
         CHECK(panel_bytes(type, 256) == 0);
     }
     // Where no scale is widened a panel has the size of its rows but for the last 64 bytes.
-    for (const auto type : {dtype::q4_0, dtype::q5_1, dtype::q8_0, dtype::mxfp4, dtype::q2_k, dtype::q6_k}) {
+    for (const auto type : {dtype::q4_0, dtype::q5_1, dtype::q8_0, dtype::mxfp4, dtype::q2_k, dtype::q6_k, dtype::nvfp4,
+                            dtype::q1_0, dtype::q2_0, dtype::tq2_0}) {
         for (const std::size_t k : {256u, 2048u}) {
             CHECK(panel_bytes(type, k) == round_up(16 * row_bytes(type, k).value(), std::size_t{64}));
         }
@@ -102,8 +108,14 @@ TEST_CASE("panel: rows come back bit for bit, whatever their bytes, and nothing 
                 CHECK(panel[bytes] == std::byte{0xa5});
                 for (std::size_t r = 0; r < rows; ++r) {
                     std::vector<std::byte> back(row + 1, std::byte{0x5a});
-                    unpack_panel_row(F::type, panel.data(), r, k, back.data());
-                    CHECK(std::equal(back.begin(), back.end() - 1, file.begin() + static_cast<long>(r * stride)));
+                    if constexpr (panel_layout<F>::recoded) {
+                        unpack_panel_row(F::type, panel.data(), r, k, back.data());
+                        CHECK(std::all_of(back.begin(), back.end(), [](std::byte b) { return b == std::byte{0x5a}; }));
+                        std::copy_n(file.begin() + static_cast<long>(r * stride), row, back.begin());
+                    } else {
+                        unpack_panel_row(F::type, panel.data(), r, k, back.data());
+                        CHECK(std::equal(back.begin(), back.end() - 1, file.begin() + static_cast<long>(r * stride)));
+                    }
                     CHECK(back[row] == std::byte{0x5a});
                     std::vector<float> expected(k), got(k);
                     decode_row(F::type, std::span(back).first(row), expected).value();
@@ -128,8 +140,15 @@ TEST_CASE("panel: every byte value in every place of a block survives") {
             }
             pack_panel(F::type, file.data(), row, 16, k, panel.data());
             for (std::size_t r = 0; r < 16; ++r) {
-                unpack_panel_row(F::type, panel.data(), r, k, back.data());
-                CHECK(std::memcmp(back.data(), file.data() + r * row, row) == 0);
+                if constexpr (panel_layout<F>::recoded) {
+                    std::vector<float> expected(k), got(k);
+                    decode_row(F::type, std::span(file).subspan(r * row, row), expected).value();
+                    decode_panel_row(F::type, panel.data(), r, k, got.data());
+                    CHECK(std::memcmp(got.data(), expected.data(), k * sizeof(float)) == 0);
+                } else {
+                    unpack_panel_row(F::type, panel.data(), r, k, back.data());
+                    CHECK(std::memcmp(back.data(), file.data() + r * row, row) == 0);
+                }
             }
         }
     });
@@ -138,7 +157,7 @@ TEST_CASE("panel: every byte value in every place of a block survives") {
 TEST_CASE("panel: codes and scales lie where the layout says") {
     for_each_code_format([&]<class F>(std::type_identity<F>) {
         using layout = panel_layout<F>;
-        constexpr std::size_t k = F::block_size == 32 ? 576 : 512;
+        constexpr std::size_t k = F::block_size <= 64 ? 576 : F::block_size == 128 ? 640 : 512;
         const std::size_t row = row_bytes(F::type, k).value();
         const auto file = random_bytes(13 * row, 5);
         std::vector<std::byte> panel(panel_bytes(F::type, k), std::byte{0xff});
@@ -158,13 +177,16 @@ TEST_CASE("panel: codes and scales lie where the layout says") {
                         REQUIRE(meaning<F>(code) == block.code(i));
                     }
                     if constexpr (requires { block.e; }) CHECK(byte(layout::scale_offset(n) + b * 16 + r) == block.e);
-                    else CHECK(half(layout::scale_offset(n) + (b * 16 + r) * 2) == block.d);
+                    else if constexpr (layout::scale_size == 2) {
+                        CHECK(half(layout::scale_offset(n) + (b * 16 + r) * 2) == quant::detail::scale_bits(block));
+                    }
                     if constexpr (requires { block.m; }) CHECK(half(layout::minimum_offset(n) + (b * 16 + r) * 2) == block.m);
                     if constexpr (requires { block.dmin; }) CHECK(half(layout::minimum_offset(n) + r * 2) == block.dmin);
                     if constexpr (super_format<F>) {
-                        for (std::size_t j = 0; j < 256 / F::sub_size; ++j) {
-                            const unsigned stored = byte(layout::sub_scale_offset(n) + j * 16 + r);
+                        for (std::size_t j = 0; j < layout::sub_runs; ++j) {
+                            const unsigned stored = byte(layout::sub_scale_offset(n) + (b * layout::sub_runs + j) * 16 + r);
                             if constexpr (F::type == dtype::q2_k) CHECK(stored == block.scales[j]);
+                            else if constexpr (F::type == dtype::nvfp4) CHECK(stored == block.d[j]);
                             else CHECK(static_cast<std::int8_t>(stored) == block.sub_scale(j));
                             if constexpr (layout::has_sub_minimum) {
                                 CHECK(byte(layout::sub_minimum_offset(n) + j * 16 + r) ==
@@ -178,7 +200,7 @@ TEST_CASE("panel: codes and scales lie where the layout says") {
             for (std::size_t i = 0; i < n * layout::run_codes; ++i) REQUIRE((i % 64 < 52 || byte(i) == 0));
             for (std::size_t i = layout::scale_offset(n); i < layout::sub_scale_offset(n); ++i) {
                 const std::size_t at = i - layout::scale_offset(n);
-                REQUIRE((at / layout::scale_size % 16 < 13 || byte(i) == 0));
+                if constexpr (layout::scale_size != 0) REQUIRE((at / layout::scale_size % 16 < 13 || byte(i) == 0));
             }
             for (std::size_t i = layout::sub_scale_offset(n); i < layout::chunk_bytes(n); ++i) {
                 REQUIRE(((i - layout::sub_scale_offset(n)) % 16 < 13 || byte(i) == 0));

@@ -15,6 +15,7 @@
 #include "colibri/quant/format_list.hpp"
 #include "colibri/quant/rows.hpp"
 #include "support/fma.hpp"
+#include "support/scales.hpp"
 
 using namespace colibri;
 using namespace colibri::quant;
@@ -49,7 +50,7 @@ std::vector<F> random_blocks(std::size_t n, unsigned seed) {
         } else if constexpr (std::is_same_v<F, mxfp4>) {
             block.e = static_cast<std::uint8_t>(118 + bits() % 6);
         } else {
-            block.d = half();
+            test_support::set_scale(block, half());
         }
         if constexpr (requires { block.dmin; }) block.dmin = half();
         if constexpr (requires { block.m; }) block.m = half();

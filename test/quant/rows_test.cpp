@@ -13,7 +13,7 @@ using namespace colibri::quant;
 
 static_assert(block_alignment(dtype::f32) == 4 && block_alignment(dtype::q4_k) == 2 &&
               block_alignment(dtype::mxfp4) == 1);
-static_assert(block_alignment(dtype::iq1_s) == 1);
+static_assert(block_alignment(dtype::iq1_s) == 2 && block_alignment(dtype::q8_k) == 1);
 
 namespace {
 

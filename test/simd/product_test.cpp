@@ -17,6 +17,7 @@
 #include "colibri/quant/rows.hpp"
 #include "colibri/simd/product.hpp"
 #include "simd/targets.hpp"
+#include "support/scales.hpp"
 
 namespace {
 
@@ -35,7 +36,7 @@ F random_block(std::mt19937& random) {
     else if constexpr (F::type == dtype::f16) block.bits = f32_to_f16(scale(random) * (random() % 2 == 0 ? 1.0f : -1.0f));
     else if constexpr (F::type == dtype::bf16) block.bits = f32_to_bf16(scale(random) * (random() % 2 == 0 ? 1.0f : -1.0f));
     else if constexpr (F::type == dtype::mxfp4) block.e = static_cast<std::uint8_t>(random() % 32 == 0 ? random() % 4 : 118 + random() % 6);
-    else block.d = f32_to_f16(scale(random));
+    else test_support::set_scale(block, f32_to_f16(scale(random)));
     if constexpr (requires { block.m; }) block.m = f32_to_f16(-scale(random) * 8);
     if constexpr (requires { block.dmin; }) block.dmin = f32_to_f16(scale(random));
     return block;
@@ -180,6 +181,14 @@ TEST_CASE("products of every format equal the scalar reference on every target")
         }
         if (F::block_size == 1) {
             for (const std::size_t k : std::initializer_list<std::size_t>{1, 7, 17, 50}) check_format<F>(k, 5, 3, 1);
+        }
+        if (F::block_size == 64) {
+            for (const std::size_t k : std::initializer_list<std::size_t>{64, 192, 576, 832}) check_format<F>(k, 21, 1, 1);
+            check_format<F>(576, 37, 9, 2);
+        }
+        if (F::block_size == 128) {
+            for (const std::size_t k : std::initializer_list<std::size_t>{128, 384}) check_format<F>(k, 21, 1, 1);
+            check_format<F>(640, 37, 9, 2);
         }
         check_format<F>(256, 64, 1, 2);
         check_format<F>(768, 50, 7, 2);

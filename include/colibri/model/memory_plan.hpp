@@ -34,6 +34,7 @@ struct memory_plan {
     std::uint32_t ubatch = 0;     ///< tokens in one sweep
 
     std::uint64_t resident_bytes = 0;     ///< that resident weights take
+    weights::panel_choice panels = weights::panel_choice::all;  ///< with holding::resident
     weights::stream_plan streaming = {};  ///< with holding::streamed
 
     std::vector<std::string> notes = {};  ///< choices that the user may not expect
@@ -80,6 +81,12 @@ public:
         const std::uint32_t wanted = given_context != 0 ? given_context : std::min(h_.trained_context, default_context_limit);
         const std::uint32_t ubatch = std::min(std::max(use_.ubatch != 0 ? use_.ubatch : default_ubatch, use_.sequences), use_.batch);
         set_sizes(wanted, ubatch);
+        if (out_.resident_bytes > out_.weights) {  // larger panels are a luxury
+            auto smaller = weights::resident_plan::make(file_, groups_, weights::panel_choice::same_size);
+            if (!smaller) return std::move(smaller).error();
+            if (smaller->bytes < out_.resident_bytes) out_.panels = weights::panel_choice::same_size;
+            out_.resident_bytes = smaller->bytes;
+        }
         const bool fits = out_.resident_bytes <= out_.weights;
         out_.how = request_.how;
         if (out_.how == weights::holding::resident && request_.memory != 0 && !fits) return too_large_resident();

@@ -101,7 +101,7 @@ private:
 
 inline result<void> model::state::open_weights(const model_options& options) {
     on_experts = options.on_experts;
-    weights::store_options how{memory.how, options.lock, {}, options.loading};
+    weights::store_options how{memory.how, options.lock, {}, options.loading, memory.panels};
     how.streaming.memory = memory.weights;
     how.streaming.sizes = options.streaming;
     how.streaming.reading = options.reading;

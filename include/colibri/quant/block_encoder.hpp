@@ -13,7 +13,8 @@ namespace colibri::quant {
 ///   static void encode(const float* x, const float* importance, std::size_t blocks, F* out) noexcept;
 /// `x` has block_size values a block, `importance` is null or has a weight for each, finite and not negative. The result is the
 /// same on every machine, and that of a block doesn't depend on other blocks. A block with an infinity or a NaN decodes to
-/// infinities or NaNs. Allocates nothing. A format with neither this nor `F::encode(x)` can't be written.
+/// infinities or NaNs (NVFP4, which has neither: to its largest value). Allocates nothing. A format with neither this nor
+/// `F::encode(x)` can't be written.
 template <block_format F>
 struct block_encoder {};
 

@@ -1,6 +1,7 @@
 // Floats to blocks of any type that is chosen at run time, with or without importance weights.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstring>
 #include <span>
@@ -11,6 +12,7 @@
 #include "colibri/gguf/tensor_type.hpp"
 #include "colibri/quant/block_encoder.hpp"
 #include "colibri/quant/encode_grid.hpp"
+#include "colibri/quant/encoders.hpp"
 #include "colibri/quant/format_list.hpp"
 #include "colibri/quant/rows.hpp"
 
@@ -33,6 +35,23 @@ template <class... Formats>
     return type == dtype::iq1_s || type == dtype::iq1_m || type == dtype::iq2_xxs || type == dtype::iq2_xs;
 }
 
+/// Encodes `blocks` blocks of F. `importance` is null or has a weight for each of the values, finite and not negative.
+template <writable_format F>
+inline void encode_blocks(const float* x, const float* importance, std::size_t blocks, F* out) noexcept {
+    if constexpr (detail::row_searched<F>) {
+        block_encoder<F>::encode(x, importance, blocks, out);
+    } else {
+        for (std::size_t b = 0; b < blocks; ++b) {
+            const float* values = x + b * F::block_size;
+            if constexpr (detail::block_searched<F>) {
+                out[b] = block_encoder<F>::encode(values, importance == nullptr ? nullptr : importance + b * F::block_size);
+            } else {
+                out[b] = F::encode(values);
+            }
+        }
+    }
+}
+
 /// Encodes a row to blocks of `type` in `out`, which may have any alignment and has exactly row_bytes(type, row.size()) bytes.
 /// `importance` is empty or has one finite weight >= 0 a column. Allocates nothing; any number of threads may call it.
 /// Errors: unsupported (no such encoder, or one that needs importance and has none), bad_shape (the row is no whole number of
@@ -45,24 +64,25 @@ template <class... Formats>
                      concat("a row of ", row.size(), " values needs as many importance weights, not ", importance.size())};
     }
     if (importance.empty() && needs_importance(type)) {
-        return error{errc::unsupported, concat(name(type), " can't be written without importance weights; make an importance matrix first")};
+        return error{errc::unsupported,
+                     concat(name(type), " can't be written without importance weights; make an importance matrix first")};
     }
     return visit_stored(type, [&]<class F>(std::type_identity<F>) -> result<void> {
-        const auto write_all = [&](auto&& make) {
-            for (std::size_t b = 0; b < row.size() / F::block_size; ++b) {
-                const std::size_t at = b * F::block_size;
-                const F block = make(row.data() + at, importance.empty() ? nullptr : importance.data() + at);
-                std::memcpy(out.data() + b * sizeof(F), &block, sizeof(F));
+        if constexpr (writable_format<F>) {
+            constexpr std::size_t step = 16 * 256 / F::block_size;  // whole batches of any encoder
+            F made[step];
+            const std::size_t blocks = row.size() / F::block_size;
+            for (std::size_t first = 0; first < blocks; first += step) {
+                const std::size_t count = std::min(step, blocks - first);
+                const float* x = row.data() + first * F::block_size;
+                const float* w = importance.empty() ? nullptr : importance.data() + first * F::block_size;
+                encode_blocks(x, w, count, made);
+                std::memcpy(out.data() + first * sizeof(F), made, count * sizeof(F));
             }
-        };
-        if constexpr (detail::block_searched<F>) {
-            write_all([](const float* x, const float* w) { return block_encoder<F>::encode(x, w); });
-        } else if constexpr (encodable_format<F>) {
-            write_all([](const float* x, const float*) { return F::encode(x); });
+            return {};
         } else {
             return error{errc::unsupported, concat("there is no encoder for ", name(F::type))};
         }
-        return {};
     });
 }
 

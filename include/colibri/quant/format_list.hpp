@@ -14,6 +14,8 @@
 #include "colibri/quant/iq3.hpp"
 #include "colibri/quant/iq4.hpp"
 #include "colibri/quant/mxfp4.hpp"
+#include "colibri/quant/nvfp4.hpp"
+#include "colibri/quant/q1_q2.hpp"
 #include "colibri/quant/q2_k.hpp"
 #include "colibri/quant/q3_k.hpp"
 #include "colibri/quant/q4.hpp"
@@ -21,6 +23,7 @@
 #include "colibri/quant/q5.hpp"
 #include "colibri/quant/q6_k.hpp"
 #include "colibri/quant/q8.hpp"
+#include "colibri/quant/tq.hpp"
 
 namespace colibri::quant {
 
@@ -32,10 +35,8 @@ struct format_list {
 
 /// Every weight format that can be computed with. A new format is one struct and one name here.
 using weight_formats =
-    format_list<f32, f16, bf16, q4_0, q4_1, q5_0, q5_1, q8_0, q2_k, q3_k, q4_k, q5_k, q6_k, iq4_nl, iq4_xs, mxfp4>;
-
-/// Formats that can be decoded but not yet multiplied; one moves to `weight_formats` when it has kernels in simd/.
-using unmultiplied_formats = format_list<iq1_s, iq1_m, iq2_xxs, iq2_xs, iq2_s, iq3_xxs, iq3_s>;
+    format_list<f32, f16, bf16, q4_0, q4_1, q5_0, q5_1, q8_0, q2_k, q3_k, q4_k, q5_k, q6_k, iq4_nl, iq4_xs, mxfp4, nvfp4, q1_0,
+                q2_0, tq1_0, tq2_0, iq1_s, iq1_m, iq2_xxs, iq2_xs, iq2_s, iq3_xxs, iq3_s>;
 
 /// Calls `fn(std::type_identity<F>{})` for every format F of the list, in order.
 template <class... Formats, class Fn>
@@ -44,9 +45,6 @@ constexpr void for_each_format(format_list<Formats...>, Fn&& fn) {
 }
 
 namespace detail {
-
-template <class... A, class... B>
-format_list<A..., B...> joined(format_list<A...>, format_list<B...>);
 
 template <class... Formats>
 [[nodiscard]] consteval bool all_valid(format_list<Formats...>) {
@@ -75,8 +73,8 @@ struct as_result<result<T>> {
 
 }  // namespace detail
 
-/// Every format that can be decoded.
-using stored_formats = decltype(detail::joined(weight_formats{}, unmultiplied_formats{}));
+/// Every format that can be decoded: all of them can be computed with.
+using stored_formats = weight_formats;
 
 static_assert(detail::all_valid(stored_formats{}), "a format contradicts dtype_table, or a type is listed twice");
 
@@ -123,8 +121,7 @@ template <class Fn>
 /// The same for all formats that can be decoded, `stored_formats`.
 template <class Fn>
 [[nodiscard]] auto visit_stored(dtype type, Fn&& fn) {
-    using plain = std::invoke_result_t<Fn&, std::type_identity<f32>>;
-    return detail::visit_in<typename detail::as_result<plain>::type>(stored_formats{}, type, fn);
+    return visit_format(type, fn);
 }
 
 }  // namespace colibri::quant

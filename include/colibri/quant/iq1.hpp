@@ -52,10 +52,12 @@ struct iq1_m {
     std::uint8_t qh[16];
     std::uint16_t scales[4];
 
-    [[nodiscard]] constexpr float scale() const noexcept {
+    /// Bits of d.
+    [[nodiscard]] constexpr std::uint16_t half_scale() const noexcept {
         const int d = scales[0] >> 12 | (scales[1] >> 12) << 4 | (scales[2] >> 12) << 8 | (scales[3] >> 12) << 12;
-        return f16_to_f32(static_cast<std::uint16_t>(d)) * 0.125f;
+        return static_cast<std::uint16_t>(d);
     }
+    [[nodiscard]] constexpr float scale() const noexcept { return f16_to_f32(half_scale()) * 0.125f; }
     [[nodiscard]] constexpr int sub_scale(std::size_t j) const noexcept {
         return (scales[j / 4] >> (j % 4 * 3) & 7) << 1 | 1;
     }

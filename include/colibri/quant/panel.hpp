@@ -16,15 +16,17 @@ namespace colibri::quant {
 template <code_format F>
 void pack_panel(const std::byte* rows, std::size_t row_bytes, std::size_t row_count, std::size_t k, std::byte* out) noexcept;
 
-/// Writes the bytes of row `row` (0..15, not a missing one) as they were in the file's layout.
+/// Writes the bytes of row `row` (0..15, not a missing one) as they were in the file's layout. Recoded panels have only
+/// what the bytes meant.
 template <code_format F>
+    requires(!panel_layout<F>::recoded)
 void unpack_panel_row(const std::byte* panel, std::size_t row, std::size_t k, std::byte* out_row) noexcept;
 
 /// Decodes row `row` (0..15, not a missing one) to k floats, the same bits as from the file's layout.
 template <code_format F>
 void decode_panel_row(const std::byte* panel, std::size_t row, std::size_t k, float* out) noexcept;
 
-/// The same for a type known at run time, which has panels (else nothing happens).
+/// The same for a type known at run time, which has panels, and not recoded ones for `unpack_panel_row` (else nothing happens).
 void pack_panel(dtype type, const std::byte* rows, std::size_t row_bytes, std::size_t row_count, std::size_t k,
                 std::byte* out) noexcept;
 void unpack_panel_row(dtype type, const std::byte* panel, std::size_t row, std::size_t k, std::byte* out_row) noexcept;
@@ -44,68 +46,52 @@ inline void gather_words(const std::byte* in, std::size_t count, std::uint32_t* 
 template <code_format F>
 void pack_block(const F& block, std::size_t b, std::size_t n, std::size_t row, std::byte* chunk) noexcept {
     using layout = panel_layout<F>;
-    constexpr std::size_t runs = F::block_size / 32;
-    std::byte* const codes = chunk + b * runs * layout::run_codes + row * 4;
-    std::uint32_t low[runs * layout::low_vectors];
-    pack_low(block, low);
-    for (std::size_t r = 0; r < runs; ++r) {
-        scatter_words(low + r * layout::low_vectors, layout::low_vectors, codes + r * layout::run_codes);
-    }
-    if constexpr (layout::high_bits != 0) {
-        std::uint32_t high[runs * layout::high_vectors];
-        pack_high(block, high);
-        for (std::size_t r = 0; r < runs; ++r) {
-            scatter_words(high + r * layout::high_vectors, layout::high_vectors,
-                          codes + r * layout::run_codes + layout::low_vectors * 64);
-        }
-    }
+    constexpr std::size_t count = F::block_size / 32 * (layout::low_vectors + layout::high_vectors);
+    std::uint32_t words[count];
+    pack_codes(block, words);
+    scatter_words(words, count, chunk + b * (count * 64) + row * 4);
     const auto put = [&](std::size_t offset, const auto& value) {
         std::memcpy(chunk + offset + (b * panel_rows + row) * sizeof(value), &value, sizeof(value));
     };
-    put(layout::scale_offset(n), scale_field(block));
+    if constexpr (layout::scale_size != 0) put(layout::scale_offset(n), scale_bits(block));
     if constexpr (layout::has_minimum) put(layout::minimum_offset(n), minimum_field(block));
-    if constexpr (layout::super) {
-        constexpr std::size_t count = layout::sub_runs * (layout::has_sub_minimum ? 2 : 1);
-        std::uint32_t words[count / 4];
-        std::byte bytes[count];
-        pack_scales(block, words);
-        std::memcpy(bytes, words, count);
-        std::byte* const to = chunk + layout::sub_scale_offset(n) + row;
-        for (std::size_t j = 0; j < count; ++j) to[j * panel_rows] = bytes[j];
+    if constexpr (layout::sub_runs != 0) {
+        constexpr std::size_t scales = layout::sub_runs * (layout::has_sub_minimum ? 2 : 1);
+        std::uint32_t packed[scales / 4];
+        std::byte bytes[scales];
+        pack_scales(block, packed);
+        std::memcpy(bytes, packed, scales);
+        std::byte* const to = chunk + layout::sub_scale_offset(n) + b * layout::sub_runs * panel_rows + row;
+        for (std::size_t j = 0; j < scales; ++j) to[j * panel_rows] = bytes[j];
     }
 }
 
 template <code_format F>
-void unpack_block(const std::byte* chunk, std::size_t b, std::size_t n, std::size_t row, F& block) noexcept {
+void unpack_block(const std::byte* chunk, std::size_t b, std::size_t n, std::size_t row, panel_block<F>& block) noexcept {
     using layout = panel_layout<F>;
-    constexpr std::size_t runs = F::block_size / 32;
-    const std::byte* const codes = chunk + b * runs * layout::run_codes + row * 4;
-    std::uint32_t low[runs * layout::low_vectors];
-    for (std::size_t r = 0; r < runs; ++r) {
-        gather_words(codes + r * layout::run_codes, layout::low_vectors, low + r * layout::low_vectors);
-    }
-    unpack_low(low, block);
-    if constexpr (layout::high_bits != 0) {
-        std::uint32_t high[runs * layout::high_vectors];
-        for (std::size_t r = 0; r < runs; ++r) {
-            gather_words(codes + r * layout::run_codes + layout::low_vectors * 64, layout::high_vectors,
-                         high + r * layout::high_vectors);
-        }
-        unpack_high(high, block);
-    }
+    constexpr std::size_t count = F::block_size / 32 * (layout::low_vectors + layout::high_vectors);
+    std::uint32_t words[count];
+    gather_words(chunk + b * (count * 64) + row * 4, count, words);
+    unpack_codes(words, block);
     const auto get = [&](std::size_t offset, auto& value) {
         std::memcpy(&value, chunk + offset + (b * panel_rows + row) * sizeof(value), sizeof(value));
     };
-    get(layout::scale_offset(n), scale_field(block));
+    if constexpr (layout::scale_size != 0) get(layout::scale_offset(n), scale_field(block));
     if constexpr (layout::has_minimum) get(layout::minimum_offset(n), minimum_field(block));
-    if constexpr (layout::super) {
-        constexpr std::size_t count = layout::sub_runs * (layout::has_sub_minimum ? 2 : 1);
-        std::byte bytes[count];
-        std::uint32_t words[count / 4];
-        const std::byte* const from = chunk + layout::sub_scale_offset(n) + row;
-        for (std::size_t j = 0; j < count; ++j) bytes[j] = from[j * panel_rows];
-        std::memcpy(words, bytes, count);
-        unpack_scales(words, block);
+    if constexpr (layout::sub_runs != 0) {
+        constexpr std::size_t scales = layout::sub_runs * (layout::has_sub_minimum ? 2 : 1);
+        std::byte bytes[scales];
+        const std::byte* const from = chunk + layout::sub_scale_offset(n) + b * layout::sub_runs * panel_rows + row;
+        for (std::size_t j = 0; j < scales; ++j) bytes[j] = from[j * panel_rows];
+        if constexpr (layout::recoded) {
+            std::memcpy(block.scales, bytes, scales);
+        } else {
+            std::uint32_t packed[scales / 4];
+            std::memcpy(packed, bytes, scales);
+            unpack_scales(packed, block);
+        }
+    } else if constexpr (layout::recoded) {
+        for (auto& scale : block.scales) scale = 1;
     }
 }
 
@@ -143,11 +129,12 @@ void pack_panel(const std::byte* rows, std::size_t row_bytes, std::size_t row_co
 }
 
 template <code_format F>
+    requires(!panel_layout<F>::recoded)
 void unpack_panel_row(const std::byte* panel, std::size_t row, std::size_t k, std::byte* out_row) noexcept {
     detail::for_each_chunk<F>(k, [&](std::size_t offset, std::size_t first, std::size_t n) {
         for (std::size_t b = 0; b < panel_layout<F>::blocks(n); ++b) {
             F block;
-            detail::unpack_block(panel + offset, b, n, row, block);
+            detail::unpack_block<F>(panel + offset, b, n, row, block);
             std::memcpy(out_row + (first + b) * sizeof(F), &block, sizeof(F));
         }
     });
@@ -157,8 +144,8 @@ template <code_format F>
 void decode_panel_row(const std::byte* panel, std::size_t row, std::size_t k, float* out) noexcept {
     detail::for_each_chunk<F>(k, [&](std::size_t offset, std::size_t first, std::size_t n) {
         for (std::size_t b = 0; b < panel_layout<F>::blocks(n); ++b) {
-            F block;
-            detail::unpack_block(panel + offset, b, n, row, block);
+            detail::panel_block<F> block;
+            detail::unpack_block<F>(panel + offset, b, n, row, block);
             block.decode(out + (first + b) * F::block_size);
         }
     });
@@ -176,7 +163,9 @@ inline void pack_panel(dtype type, const std::byte* rows, std::size_t row_bytes,
 inline void unpack_panel_row(dtype type, const std::byte* panel, std::size_t row, std::size_t k, std::byte* out_row) noexcept {
     for_each_format(weight_formats{}, [&]<class F>(std::type_identity<F>) {
         if constexpr (code_format<F>) {
-            if (F::type == type) unpack_panel_row<F>(panel, row, k, out_row);
+            if constexpr (!panel_layout<F>::recoded) {
+                if (F::type == type) unpack_panel_row<F>(panel, row, k, out_row);
+            }
         }
     });
 }

@@ -7,6 +7,8 @@
 
 #include "colibri/quant/format_list.hpp"
 #include "colibri/quant/panel_layout.hpp"
+#include "colibri/quant/panel_quads.hpp"
+#include "colibri/quant/run.hpp"
 
 namespace colibri::quant::detail {
 
@@ -136,7 +138,7 @@ void pack_low(const F& block, std::uint32_t* plane) noexcept {
     std::uint32_t file[words];
     load_words(block.qs, file);
     if constexpr (panel_layout<F>::low_bits == 2) pack_pairs(file, plane);
-    else if constexpr (panel_layout<F>::super && F::type != dtype::iq4_xs) pack_nibbles<false>(file, plane);
+    else if constexpr (F::type == dtype::q4_k || F::type == dtype::q5_k) pack_nibbles<false>(file, plane);
     else std::memcpy(plane, file, sizeof(file));
 }
 inline void pack_low(const q6_k& block, std::uint32_t* plane) noexcept {
@@ -149,7 +151,7 @@ void unpack_low(const std::uint32_t* plane, F& block) noexcept {
     constexpr std::size_t words = sizeof(block.qs) / 4;
     std::uint32_t file[words];
     if constexpr (panel_layout<F>::low_bits == 2) unpack_pairs(plane, file);
-    else if constexpr (panel_layout<F>::super && F::type != dtype::iq4_xs) unpack_nibbles<false>(plane, file);
+    else if constexpr (F::type == dtype::q4_k || F::type == dtype::q5_k) unpack_nibbles<false>(plane, file);
     else std::memcpy(file, plane, sizeof(file));
     store_words(file, block.qs);
 }
@@ -163,7 +165,7 @@ inline void unpack_low(const std::uint32_t* plane, q6_k& block) noexcept {
 template <class F>
 void pack_high(const F& block, std::uint32_t* plane) noexcept {
     load_words(block.qh, plane);
-    if constexpr (panel_layout<F>::super) transpose_bits(plane);
+    if constexpr (F::type == dtype::q5_k) transpose_bits(plane);
     else plane[0] = pack_bits(plane[0]);
 }
 inline void pack_high(const q3_k& block, std::uint32_t* plane) noexcept {
@@ -177,7 +179,7 @@ inline void pack_high(const q6_k& block, std::uint32_t* plane) noexcept {
 }
 template <class F>
 void unpack_high(std::uint32_t* plane, F& block) noexcept {
-    if constexpr (panel_layout<F>::super) transpose_bits(plane);
+    if constexpr (F::type == dtype::q5_k) transpose_bits(plane);
     else plane[0] = unpack_bits(plane[0]);
     store_words(plane, block.qh);
 }
@@ -203,6 +205,14 @@ template <class F>
     else return block.dmin;
 }
 
+/// Bits of a block's scale as a panel has them.
+template <class F>
+[[nodiscard]] constexpr auto scale_bits(const F& block) noexcept {
+    if constexpr (requires { block.e; }) return block.e;
+    else if constexpr (requires { block.half_scale(); }) return block.half_scale();
+    else return block.d;
+}
+
 /// Scales of the runs as a panel has them, four in a word; Q4_K and Q5_K: eight scales, then eight minimums.
 template <class F>
 void pack_scales(const F& block, std::uint32_t* out) noexcept {
@@ -220,9 +230,11 @@ void pack_scales(const F& block, std::uint32_t* out) noexcept {
         out[1] = centre((f[1] & repeat(0x0f)) | (f[2] << 2 & repeat(0x30)));
         out[2] = centre((f[0] >> 4 & repeat(0x0f)) | (f[2] & repeat(0x30)));
         out[3] = centre((f[1] >> 4 & repeat(0x0f)) | (f[2] >> 2 & repeat(0x30)));
-    } else if constexpr (F::type == dtype::iq4_xs) {
-        std::int8_t scales[8];
-        for (std::size_t j = 0; j < 8; ++j) scales[j] = static_cast<std::int8_t>(block.sub_scale(j));
+    } else if constexpr (F::type == dtype::nvfp4) {
+        load_words(block.d, out);
+    } else if constexpr (F::type == dtype::iq4_xs || panel_layout<F>::recoded) {
+        std::int8_t scales[panel_layout<F>::sub_runs];
+        for (std::size_t j = 0; j < sizeof(scales); ++j) scales[j] = static_cast<std::int8_t>(block.sub_scale(j));
         std::memcpy(out, scales, sizeof(scales));
     } else {
         load_words(block.scales, out);
@@ -250,9 +262,112 @@ void unpack_scales(const std::uint32_t* in, F& block) noexcept {
         for (std::size_t j = 0; j < 4; ++j) {
             block.scales_l[j] = static_cast<std::uint8_t>((s[2 * j] & 15) | (s[2 * j + 1] & 15) << 4);
         }
+    } else if constexpr (F::type == dtype::nvfp4) {
+        store_words(in, block.d);
     } else {
         store_words(in, block.scales);
     }
 }
+
+/// Codes that go through quads.
+template <class F>
+inline constexpr bool by_quads = panel_layout<F>::recoded || F::type == dtype::q1_0 || F::type == dtype::q2_0 || F::type == dtype::nvfp4;
+
+/// Codes of a block, its runs one after the other: the words of the low plane, then those of the high one.
+template <class F>
+void pack_codes(const F& block, std::uint32_t* words) noexcept {
+    using layout = panel_layout<F>;
+    constexpr std::size_t runs = F::block_size / 32;
+    constexpr std::size_t vectors = layout::low_vectors + layout::high_vectors;
+    if constexpr (by_quads<F>) {
+        for (std::size_t j = 0; j < runs; ++j) {
+            std::uint32_t quads[8];
+            run_quads(block, j, quads);
+            pack_quads<F>(quads, words + j * vectors);
+        }
+    } else {
+        std::uint32_t low[runs * layout::low_vectors];
+        pack_low(block, low);
+        for (std::size_t j = 0; j < runs; ++j) {
+            std::memcpy(words + j * vectors, low + j * layout::low_vectors, layout::low_vectors * 4);
+        }
+        if constexpr (layout::high_bits != 0) {
+            std::uint32_t high[runs * layout::high_vectors];
+            pack_high(block, high);
+            for (std::size_t j = 0; j < runs; ++j) {
+                std::memcpy(words + j * vectors + layout::low_vectors, high + j * layout::high_vectors, layout::high_vectors * 4);
+            }
+        }
+    }
+}
+template <class F>
+void unpack_codes(const std::uint32_t* words, F& block) noexcept {
+    using layout = panel_layout<F>;
+    constexpr std::size_t runs = F::block_size / 32;
+    constexpr std::size_t vectors = layout::low_vectors + layout::high_vectors;
+    if constexpr (by_quads<F>) {
+        for (std::size_t j = 0; j < runs; ++j) {
+            std::uint32_t quads[8];
+            unpack_quads<F>(words + j * vectors, quads);
+            set_run_quads(quads, j, block);
+        }
+    } else {
+        std::uint32_t low[runs * layout::low_vectors];
+        for (std::size_t j = 0; j < runs; ++j) {
+            std::memcpy(low + j * layout::low_vectors, words + j * vectors, layout::low_vectors * 4);
+        }
+        unpack_low(low, block);
+        if constexpr (layout::high_bits != 0) {
+            std::uint32_t high[runs * layout::high_vectors];
+            for (std::size_t j = 0; j < runs; ++j) {
+                std::memcpy(high + j * layout::high_vectors, words + j * vectors + layout::low_vectors, layout::high_vectors * 4);
+            }
+            unpack_high(high, block);
+        }
+    }
+}
+
+/// A block of a recoded panel, with what products and decoding need of a block.
+template <code_format F>
+struct recoded_block {
+    static constexpr std::size_t block_size = F::block_size;
+    static constexpr std::size_t sub_size = scale_run<F>;
+
+    std::uint16_t d;
+    std::int8_t scales[block_size / sub_size];
+    std::uint8_t codes[block_size];
+
+    [[nodiscard]] constexpr float scale() const noexcept { return f16_to_f32(d) * scale_unit<F>; }
+    [[nodiscard]] constexpr int sub_scale(std::size_t j) const noexcept { return scales[j]; }
+    [[nodiscard]] constexpr int code(std::size_t i) const noexcept { return panel_values<F>[codes[i]]; }
+
+    constexpr void decode(float* out) const noexcept { decode_super(*this, out); }
+};
+template <class F>
+[[nodiscard]] constexpr float run_scale(const recoded_block<F>& block, std::size_t j) noexcept {
+    return block.scale() * static_cast<float>(block.sub_scale(j));
+}
+template <class F>
+void unpack_codes(const std::uint32_t* words, recoded_block<F>& block) noexcept {
+    constexpr std::size_t vectors = panel_layout<F>::low_vectors + panel_layout<F>::high_vectors;
+    for (std::size_t j = 0; j < F::block_size / 32; ++j) {
+        std::uint32_t quads[8];
+        unpack_quads<F>(words + j * vectors, quads);
+        std::memcpy(block.codes + j * 32, quads, sizeof(quads));
+    }
+}
+
+/// What a block of a panel is unpacked to.
+template <class F>
+struct panel_block_type {
+    using type = F;
+};
+template <class F>
+    requires(panel_layout<F>::recoded)
+struct panel_block_type<F> {
+    using type = recoded_block<F>;
+};
+template <class F>
+using panel_block = typename panel_block_type<F>::type;
 
 }  // namespace colibri::quant::detail

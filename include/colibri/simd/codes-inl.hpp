@@ -1,13 +1,14 @@
 // How each block format's codes, scales and minimums get into vectors. Part of kernels-inl.hpp.
 //
 // Codes<Format> has
-//   super            whether blocks are super-blocks of 256 (else of 32)
+//   super            whether blocks are super-blocks of 256 (else shorter)
 //   max_code         largest unsigned code; 255: codes are signed 8-bit numbers
 //   zero             what the unsigned codes are too large by
 //   minimums         whether there are minimums
 //   Get<sub>(block)  codes 32*sub .. 32*sub+31 as bytes: unsigned; or, with max_code 255 on targets whose dot takes them, signed
-// blocks of 32:  Scale4(rows, b), Minimum4(rows, b): of block b of four rows
-// super-blocks:  Scales(block), Minimums(block): sixteen signed factors, one for 16 weights each
+//   GetGroup(block, g)  the same, for blocks of 64 and 128
+// shorter blocks:  Scale4(rows, b), Minimum4(rows, b): of the b-th 32 weights of four rows (NVFP4: of the b-th 16)
+// super-blocks:  Scale4, Minimum4: what all of a block's factors are multiplied with; Scales(block), Minimums(block): sixteen signed factors, one for 16 weights each
 
 template <class Format>
 struct Codes;
@@ -39,7 +40,7 @@ COLIBRI_KERNEL Bytes32 Nibbles16(const std::uint8_t* p) {
 #endif
 }
 
-/// 16 where bit i of the 32 bits at p is set.
+/// For bit i of 32: which byte has it, and where.
 struct FifthBitTables {
     alignas(32) std::uint8_t byte[32];
     alignas(32) std::uint8_t bit[32];
@@ -53,7 +54,9 @@ constexpr FifthBitTables MakeFifthBitTables() {
     return t;
 }
 inline constexpr FifthBitTables kFifthBit = MakeFifthBitTables();
-COLIBRI_KERNEL Bytes32 FifthBits(const std::uint8_t* p) {
+/// kValue where bit i of the 32 bits at p is set, else 0.
+template <std::uint8_t kValue>
+COLIBRI_KERNEL Bytes32 BitBytes(const std::uint8_t* p) {
     std::uint32_t bits;
     __builtin_memcpy(&bits, p, 4);
     const hn::Repartition<std::uint32_t, HalfTag> d32;
@@ -63,9 +66,22 @@ COLIBRI_KERNEL Bytes32 FifthBits(const std::uint8_t* p) {
     COLIBRI_UNROLL for (std::size_t i = 0; i < kHalfParts; ++i) {
         const auto spread = hn::TableLookupBytes(hn::BitCast(HalfTag(), hn::Set(d32, bits)), byte.v[i]);
         const auto set = hn::Eq(hn::And(spread, bit.v[i]), bit.v[i]);
-        r.v[i] = hn::And(hn::VecFromMask(HalfTag(), set), hn::Set(HalfTag(), std::uint8_t{16}));
+        r.v[i] = hn::VecFromMask(HalfTag(), set);
+        if constexpr (kValue != 255) r.v[i] = hn::And(r.v[i], hn::Set(HalfTag(), kValue));
     }
     return r;
+}
+COLIBRI_KERNEL Bytes32 FifthBits(const std::uint8_t* p) { return BitBytes<16>(p); }
+
+/// The bits of a block's scale.
+template <class Format>
+COLIBRI_KERNEL std::uint16_t HalfOf(const Format& b) {
+    return b.d;
+}
+/// IQ1_M's lie in the top bits of four numbers.
+COLIBRI_KERNEL std::uint16_t HalfOf(const quant::iq1_m& b) {
+    return static_cast<std::uint16_t>(b.scales[0] >> 12 | (b.scales[1] >> 8 & 0xf0) | (b.scales[2] >> 4 & 0xf00) |
+                                      (b.scales[3] & 0xf000));
 }
 
 /// The half floats `field` of block b of four rows.
@@ -78,7 +94,15 @@ COLIBRI_KERNEL Floats4 Halves4(const Format* const (&rows)[4], std::size_t b, st
 
 template <class Format>
 struct ScaleInD {
-    COLIBRI_KERNEL static Floats4 Scale4(const Format* const (&rows)[4], std::size_t b) { return Halves4(rows, b, &Format::d); }
+    COLIBRI_KERNEL static Floats4 Scale4(const Format* const (&rows)[4], std::size_t b) {
+        if constexpr (Format::block_size != 256) b /= Format::block_size / 32;
+        const auto d = HalvesToFloats(HalfOf(rows[0][b]) | static_cast<std::uint64_t>(HalfOf(rows[1][b])) << 16 |
+                                      static_cast<std::uint64_t>(HalfOf(rows[2][b])) << 32 |
+                                      static_cast<std::uint64_t>(HalfOf(rows[3][b])) << 48);
+        constexpr float unit = quant::scale_unit<Format>;
+        if constexpr (unit == 1.0f) return d;
+        else return MulRounded(d, hn::Set(Floats4Tag(), unit));  // a power of two
+    }
     COLIBRI_KERNEL static Floats4 Minimum4(const Format* const (&)[4], std::size_t) { return hn::Zero(Floats4Tag()); }
 };
 template <class Format>
@@ -200,6 +224,23 @@ COLIBRI_KERNEL Factors16 Twice8(std::uint64_t bytes) {
     std::uint32_t out;
     __builtin_memcpy(&out, p, 4);
     return out;
+}
+
+/// Four times eight bytes, or eight times four, the first in the lowest bits.
+COLIBRI_KERNEL Bytes32 Four8(std::uint64_t a, std::uint64_t b, std::uint64_t c, std::uint64_t e) {
+    Bytes32 r;
+#if HWY_MAX_BYTES >= 32
+    r.v[0] = hn::Combine(HalfTag(), Pack16(c, e), Pack16(a, b));
+#else
+    r.v[0] = Pack16(a, b);
+    r.v[1] = Pack16(c, e);
+#endif
+    return r;
+}
+COLIBRI_KERNEL std::uint64_t Pair4(std::uint32_t a, std::uint32_t b) { return a | static_cast<std::uint64_t>(b) << 32; }
+COLIBRI_KERNEL Bytes32 Eight4(std::uint32_t a, std::uint32_t b, std::uint32_t c, std::uint32_t e, std::uint32_t f, std::uint32_t g,
+                              std::uint32_t h, std::uint32_t i) {
+    return Four8(Pair4(a, b), Pair4(c, e), Pair4(f, g), Pair4(h, i));
 }
 
 /// The scales and minimums of Q4_K and Q5_K (see quant::packed_scales), four bytes at a time.

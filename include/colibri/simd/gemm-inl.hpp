@@ -201,7 +201,7 @@ COLIBRI_KERNEL void UnpackSub(const Format* blocks, std::size_t count, std::uint
     if constexpr (Codes<Format>::super) {
         Store32(Codes<Format>::template Get<kSub>(blocks[0]), out + kSub * 32);
     } else {
-        if (kSub < count) Store32(Codes<Format>::template Get<0>(blocks[kSub]), out + kSub * 32);
+        if (kSub < count) Store32(GroupCodes(blocks, kSub), out + kSub * 32);
     }
 }
 
@@ -211,6 +211,16 @@ COLIBRI_KERNEL Floats Halves16(const Format* const* rows, std::size_t b, std::ui
     std::uint16_t halves[16];
     for (std::size_t r = 0; r < 16; ++r) halves[r] = rows[r][b].*field;
     return LoadF16(halves);
+}
+
+/// Scales of block b of 16 rows.
+template <class Format>
+COLIBRI_KERNEL Floats Scales16(const Format* const* rows, std::size_t b) {
+    std::uint16_t halves[16];
+    for (std::size_t r = 0; r < 16; ++r) halves[r] = HalfOf(rows[r][b]);
+    constexpr float unit = quant::scale_unit<Format>;
+    if constexpr (unit == 1.0f) return LoadF16(halves);
+    else return Mul(LoadF16(halves), Set(unit));
 }
 
 /// Factors of a super-block's runs, of 16 rows: out[run] = d * factor. Its name in parentheses: see AddPanelGroup.
@@ -231,7 +241,7 @@ COLIBRI_KERNEL void UnpackRows(const product_arguments& a, std::size_t row, std:
     using C = Codes<Format>;
     const Format* rows[16];
     for (std::size_t r = 0; r < 16; ++r) {
-        rows[r] = reinterpret_cast<const Format*>(a.weights + (row + r) * a.row_bytes) + chunk * (C::super ? 1 : 8);
+        rows[r] = reinterpret_cast<const Format*>(a.weights + (row + r) * a.row_bytes) + chunk * (256 / Format::block_size);
     }
     alignas(64) std::uint8_t four[4][256];
     for (std::size_t r = 0; r < 16; r += 4) {
@@ -250,7 +260,7 @@ COLIBRI_KERNEL void UnpackRows(const product_arguments& a, std::size_t row, std:
     if constexpr (C::super) {
         alignas(16) std::uint8_t factors[16][16];
         for (std::size_t r = 0; r < 16; ++r) hn::Store(C::Scales(rows[r][0]), Tag16(), factors[r]);
-        (UnpackFactors<Format>)(factors, Halves16(rows, 0, &Format::d), s.scale, p);
+        (UnpackFactors<Format>)(factors, Scales16(rows, 0), s.scale, p);
         if constexpr (C::minimums) {
             for (std::size_t r = 0; r < 16; ++r) hn::Store(C::Minimums(rows[r][0]), Tag16(), factors[r]);
             (UnpackFactors<Format>)(factors, Neg(Halves16(rows, 0, &Format::dmin)), s.minimum, p);
@@ -259,8 +269,14 @@ COLIBRI_KERNEL void UnpackRows(const product_arguments& a, std::size_t row, std:
         for (std::size_t b = 0; b < groups; ++b) {
             if constexpr (Format::type == dtype::mxfp4) {
                 for (std::size_t r = 0; r < 16; ++r) s.scale[b][p * 16 + r] = rows[r][b].scale();
+            } else if constexpr (Format::type == dtype::nvfp4) {
+                for (std::size_t i = 2 * b; i < 2 * b + 2; ++i) {
+                    std::uint8_t bytes[16];
+                    for (std::size_t r = 0; r < 16; ++r) bytes[r] = rows[r][i / 4].d[i % 4];
+                    Store(LoadE4m3(bytes), s.scale[i] + p * 16);
+                }
             } else {
-                Store(Halves16(rows, b, &Format::d), s.scale[b] + p * 16);
+                Store(Scales16(rows, b * 32 / Format::block_size), s.scale[b] + p * 16);
             }
             if constexpr (C::minimums) Store(Halves16(rows, b, &Format::m), s.minimum[b] + p * 16);
         }

@@ -38,22 +38,39 @@ COLIBRI_KERNEL Floats4 AddRun(Floats4 acc, Words4 sum, Floats4 scale, Floats4 mi
     return acc;
 }
 
+/// Adds group b of 32, whose sums of the first and second 16 are given.
 template <class Format>
-COLIBRI_KERNEL Floats4 AddBlock(Floats4 acc, Words4 sum, const Format* const (&rows)[4], std::size_t b, const activation_plane& y) {
-    return AddRun<Format>(acc, sum, Codes<Format>::Scale4(rows, b), Codes<Format>::Minimum4(rows, b),
-                          y.sums[2 * b] + y.sums[2 * b + 1], y.scales[b], y.weighted[b]);
+COLIBRI_KERNEL Floats4 AddBlock(Floats4 acc, Words4 first, Words4 second, const Format* const (&rows)[4], std::size_t b,
+                                const activation_plane& y) {
+    using C = Codes<Format>;
+    if constexpr (quant::scale_run<Format> == 16) {
+        acc = AddRun<Format>(acc, first, C::Scale4(rows, 2 * b), C::Minimum4(rows, 2 * b), y.sums[2 * b], y.scales[b], 0.0f);
+        return AddRun<Format>(acc, second, C::Scale4(rows, 2 * b + 1), C::Minimum4(rows, 2 * b + 1), y.sums[2 * b + 1], y.scales[b],
+                              0.0f);
+    } else {
+        return AddRun<Format>(acc, hn::Add(first, second), C::Scale4(rows, b), C::Minimum4(rows, b),
+                              y.sums[2 * b] + y.sums[2 * b + 1], y.scales[b], y.weighted[b]);
+    }
 }
 
-/// Blocks of 32, two at a time: of every chunk of eight all of the codes' plane, then those that have a residual of the residuals'.
+/// Codes of the b-th 32 weights of a row of blocks shorter than 256.
+template <class Format>
+COLIBRI_KERNEL Bytes32 GroupCodes(const Format* row, std::size_t b) {
+    constexpr std::size_t groups = Format::block_size / 32;
+    if constexpr (groups == 1) return Codes<Format>::template Get<0>(row[b]);
+    else return Codes<Format>::GetGroup(row[b / groups], b % groups);
+}
+
+/// Blocks shorter than 256, two groups of 32 at a time: of every chunk of eight all of the codes' plane, then those that have a residual of the residuals'.
 template <class Format>
 COLIBRI_KERNEL Floats4 RowsOfBlocks(const Format* const (&rows)[4], const activation_plane (&planes)[2], const std::uint8_t* flags,
-                                    std::size_t blocks, std::size_t ahead) {
+                                    std::size_t groups, std::size_t ahead) {
     using C = Codes<Format>;
     constexpr bool is_signed = C::max_code == 255 && kSignedDot;
     Floats4 acc = hn::Zero(Floats4Tag());
-    for (std::size_t chunk = 0; chunk < blocks; chunk += 8) {
-        const std::size_t count = blocks - chunk < 8 ? blocks - chunk : 8;
-        PrefetchNext(rows, chunk, 8 * sizeof(Format), ahead);
+    for (std::size_t chunk = 0; chunk < groups; chunk += 8) {
+        const std::size_t count = groups - chunk < 8 ? groups - chunk : 8;
+        PrefetchNext(rows, chunk * 32 / Format::block_size, 256 / Format::block_size * sizeof(Format), ahead);
         for (std::size_t p = 0; p < 2; ++p) {
             const activation_plane& y = planes[p];
             unsigned wanted = p == 0 ? (1u << count) - 1 : flags[chunk / 8];
@@ -66,15 +83,15 @@ COLIBRI_KERNEL Floats4 RowsOfBlocks(const Format* const (&rows)[4], const activa
                 const Bytes64 codes = Join(Load32(y.codes + b * 32), Load32(y.codes + next * 32));
                 Words64 sums[4];
                 COLIBRI_UNROLL_ROWS for (std::size_t r = 0; r < 4; ++r) {
-                    const Bytes64 w = Join(C::template Get<0>(rows[r][b]), C::template Get<0>(rows[r][next]));
+                    const Bytes64 w = Join(GroupCodes(rows[r], b), GroupCodes(rows[r], next));
                     COLIBRI_UNROLL for (std::size_t i = 0; i < kByteParts; ++i) {
                         sums[r].v[i] = Dot<is_signed>(ZeroWords(), w.v[i], codes.v[i]);
                     }
                 }
                 Words4 runs[4];
                 SumRuns(sums, runs);
-                acc = AddBlock(acc, hn::Add(runs[0], runs[1]), rows, b, y);
-                if (two) acc = AddBlock(acc, hn::Add(runs[2], runs[3]), rows, next, y);
+                acc = AddBlock(acc, runs[0], runs[1], rows, b, y);
+                if (two) acc = AddBlock(acc, runs[2], runs[3], rows, next, y);
             }
         }
     }

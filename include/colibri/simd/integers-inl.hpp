@@ -61,6 +61,14 @@ COLIBRI_KERNEL Bytes32 Xor(Bytes32 a, Bytes32 b) {
     COLIBRI_EACH_HALF a.v[i] = hn::Xor(a.v[i], b.v[i]);
     return a;
 }
+COLIBRI_KERNEL Bytes32 AddBytes(Bytes32 a, Bytes32 b) {
+    COLIBRI_EACH_HALF a.v[i] = hn::Add(a.v[i], b.v[i]);
+    return a;
+}
+COLIBRI_KERNEL Bytes32 SubBytes(Bytes32 a, Bytes32 b) {
+    COLIBRI_EACH_HALF a.v[i] = hn::Sub(a.v[i], b.v[i]);
+    return a;
+}
 /// Every byte shifted, what comes from its neighbour not removed.
 template <int kBits>
 COLIBRI_KERNEL Bytes32 ShiftRightRaw(Bytes32 a) {

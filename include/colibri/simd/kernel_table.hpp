@@ -70,7 +70,7 @@ struct span_range {
     std::uint32_t end = 0;
 };
 
-inline constexpr std::size_t format_slots = 16;  ///< quant::weight_formats, in order
+inline constexpr std::size_t format_slots = 28;  ///< quant::weight_formats, in order
 inline constexpr std::size_t kv_slots = 5;       ///< f32, f16, bf16, q8_0, q4_0
 
 /// Entry points of one target. All noexcept by contract; none allocates.

@@ -71,6 +71,7 @@ using namespace COLIBRI_BASE_TARGET;
 #else
 #include "colibri/simd/integers-inl.hpp"
 #include "colibri/simd/codes-inl.hpp"
+#include "colibri/simd/codes_grid-inl.hpp"
 #include "colibri/simd/gemv-inl.hpp"
 #include "colibri/simd/panels-inl.hpp"
 #include "colibri/simd/pack-inl.hpp"

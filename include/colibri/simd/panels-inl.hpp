@@ -34,31 +34,64 @@ constexpr Iq4Table MakeIq4Table() {
 }
 inline constexpr Iq4Table kIq4Table = MakeIq4Table();
 
-/// Codes of columns 4*kQuad..4*kQuad+3 of a run of 32; `run` points to part i of the run's first vector (i * kBytes bytes in).
-/// As Codes<Format>::Get has them: unsigned, or signed where the dot takes that.
+/// Values of the codes of recoded panels, with the format's zero point.
+template <class Format>
+struct RecodedTable {
+    alignas(16) std::uint8_t value[16];
+};
+template <class Format>
+constexpr RecodedTable<Format> MakeRecodedTable() {
+    RecodedTable<Format> t{};
+    for (std::size_t i = 0; i < 16; ++i) t.value[i] = static_cast<std::uint8_t>(quant::panel_values<Format>[i] + Codes<Format>::zero);
+    return t;
+}
+template <class Format>
+inline constexpr RecodedTable<Format> kRecoded = MakeRecodedTable<Format>();
+
+COLIBRI_KERNEL ByteVec LookUpBytes(const std::uint8_t* table, ByteVec index) {
+    return hn::TableLookupBytes(hn::LoadDup128(ByteTag(), table), index);
+}
+
+/// Codes of columns 4*kQuad..4*kQuad+3 of a run of 32 as the panel has them; `run` points to part i of the run's first vector
+/// (i * kBytes bytes in).
 template <class Format, int kQuad>
-COLIBRI_KERNEL ByteVec PanelCode(const std::uint8_t* run) {
+COLIBRI_KERNEL ByteVec StoredCode(const std::uint8_t* run) {
     constexpr int bits = static_cast<int>(panel_layout<Format>::low_bits + panel_layout<Format>::high_bits);
     const auto load = [run](int vector) HWY_ATTR { return hn::LoadU(ByteTag(), run + vector * 64); };
     if constexpr (bits == 8) {
-        if constexpr (kSignedDot) return load(kQuad);
-        else return hn::Xor(load(kQuad), hn::Set(ByteTag(), std::uint8_t{0x80}));
+        return load(kQuad);
+    } else if constexpr (bits == 1) {
+        return MoveBits<kQuad, 0, 1>(load(0));
     } else if constexpr (bits == 2 || bits == 3) {
         const ByteVec low = MoveBits<kQuad / 2 * 2, 0, 3>(load(kQuad % 2));
         if constexpr (bits == 2) return low;
         else return hn::Or(low, MoveBits<kQuad, 2, 4>(load(2)));
     } else {
         const ByteVec low = MoveBits<kQuad / 4 * 4, 0, 15>(load(kQuad % 4));
-        if constexpr (bits == 5) {
-            return hn::Or(low, MoveBits<kQuad, 4, 16>(load(4)));
-        } else if constexpr (bits == 6) {
-            return hn::Or(low, MoveBits<kQuad / 2 * 2, 4, 48>(load(4 + kQuad % 2)));
-        } else if constexpr (Format::type == dtype::mxfp4) {
-            return hn::TableLookupBytes(hn::LoadDup128(ByteTag(), Codes<Format>::values), low);
+        if constexpr (bits == 5) return hn::Or(low, MoveBits<kQuad, 4, 16>(load(4)));
+        else if constexpr (bits == 6) return hn::Or(low, MoveBits<kQuad / 2 * 2, 4, 48>(load(4 + kQuad % 2)));
+        else return low;
+    }
+}
+
+/// The same as Codes<Format>::Get has them: unsigned, or signed where the dot takes that.
+template <class Format, int kQuad>
+COLIBRI_KERNEL ByteVec PanelCode(const std::uint8_t* run) {
+    if constexpr (Format::type == dtype::q1_0) {  // 0 and 2
+        return MoveBits<kQuad, 1, 2>(hn::LoadU(ByteTag(), run));
+    } else {
+        const ByteVec code = StoredCode<Format, kQuad>(run);
+        if constexpr (Format::type == dtype::q8_0) {
+            if constexpr (kSignedDot) return code;
+            else return hn::Xor(code, hn::Set(ByteTag(), std::uint8_t{0x80}));
+        } else if constexpr (panel_layout<Format>::has_grid) {
+            return LookUpBytes(kRecoded<Format>.value, code);
+        } else if constexpr (Format::type == dtype::mxfp4 || Format::type == dtype::nvfp4) {
+            return LookUpBytes(Codes<Format>::values, code);
         } else if constexpr (Codes<Format>::max_code == 255) {
-            return hn::TableLookupBytes(hn::LoadDup128(ByteTag(), kIq4Table.value), low);
+            return LookUpBytes(kIq4Table.value, code);
         } else {
-            return low;
+            return code;
         }
     }
 }
@@ -104,6 +137,16 @@ COLIBRI_KERNEL WordVec DotQuads(WordVec t, const std::uint8_t* run, const std::i
     }
 }
 
+/// 16 scales of NVFP4 as floats, halved.
+COLIBRI_KERNEL Floats LoadE4m3(const std::uint8_t* p) {
+    const hn::Rebind<std::uint8_t, IntTag> d8;
+    Floats r;
+    COLIBRI_UNROLL for (std::size_t i = 0; i < kParts; ++i) {
+        r.v[i] = HalfE4m3(IntTag(), hn::PromoteTo(IntTag(), hn::LoadU(d8, p + i * kLanes)));
+    }
+    return r;
+}
+
 /// Scales and minimums of a chunk of a panel.
 template <class Format>
 struct PanelScales {
@@ -116,6 +159,7 @@ struct PanelScales {
     COLIBRI_KERNEL PanelScales(const std::uint8_t* begin, std::size_t n) : chunk(begin), runs(n) {
         if constexpr (Codes<Format>::super) {
             d = LoadF16(Halves(Layout::scale_offset(8)));
+            if constexpr (quant::scale_unit<Format> != 1.0f) d = Mul(d, Set(quant::scale_unit<Format>));
             if constexpr (Codes<Format>::minimums) dmin = Neg(LoadF16(Halves(Layout::minimum_offset(8))));
         }
     }
@@ -123,9 +167,11 @@ struct PanelScales {
     /// Of run j of the chunk, a run having scale_run<Format> columns.
     COLIBRI_KERNEL Floats Scale(std::size_t j) const {
         if constexpr (Format::type == dtype::q2_k) return Mul(LoadSmall<0>(chunk + Layout::sub_scale_offset(8) + j * 16), d);
+        else if constexpr (Codes<Format>::super && Layout::sub_runs == 0) return d;
         else if constexpr (Codes<Format>::super) return Mul(LoadI8(Signed(Layout::sub_scale_offset(8) + j * 16)), d);
         else if constexpr (Format::type == dtype::mxfp4) return Powers(chunk + Layout::scale_offset(runs) + j * 16);
-        else return LoadF16(Halves(Layout::scale_offset(runs) + j * 32));
+        else if constexpr (Format::type == dtype::nvfp4) return LoadE4m3(chunk + Layout::sub_scale_offset(runs) + j * 16);
+        else return LoadF16(Halves(Layout::scale_offset(runs) + j / (Format::block_size / 32) * 32));
     }
     COLIBRI_KERNEL Floats Minimum(std::size_t j) const {
         if constexpr (Format::type == dtype::q2_k) return Mul(LoadSmall<4>(chunk + Layout::sub_scale_offset(8) + j * 16), dmin);

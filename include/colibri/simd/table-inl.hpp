@@ -26,6 +26,7 @@ constexpr void SetKvKernels(kernel_table& t, std::size_t slot) {
 template <class Format>
 constexpr kernel_table::product_fn PanelProductOf() {
     if constexpr (Format::block_size == 1) return nullptr;
+    else if constexpr (Format::type == dtype::tq1_0) return &PanelProduct<quant::tq2_0>;  // the same in panels
     else return &PanelProduct<Format>;
 }
 

@@ -17,13 +17,14 @@ struct store_options {
     bool lock = false;              ///< keep its memory in place (mlock)
     stream_options streaming = {};  ///< holding::streamed: memory, sizes of reads
     load_options loading = {};
+    panel_choice panels = panel_choice::all;  ///< holding::resident: which matrices become panels
 };
 
 /// Opens the store for `groups`. Errors: those of the stores' `open`.
 [[nodiscard]] inline result<std::unique_ptr<store>> open_store(const gguf::file& file, const std::vector<group>& groups,
                                                                const store_options& options, std::vector<std::string>& notes) {
     switch (options.how) {
-        case holding::resident: return resident_store::open(file, groups, options.lock, notes, options.loading);
+        case holding::resident: return resident_store::open(file, groups, options.lock, notes, options.loading, options.panels);
         case holding::streamed: {
             auto streaming = options.streaming;
             streaming.lock = options.lock;

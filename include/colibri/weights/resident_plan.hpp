@@ -23,6 +23,14 @@ struct resident_tensor {
     std::uint64_t first_row = 0;  ///< of the tensor
 };
 
+/// Whether matrices of a type that panels would make larger become panels too: faster, and up to twice as large.
+enum class panel_choice { all, same_size };
+
+/// Whether matrices of this type become panels when they are held.
+[[nodiscard]] constexpr bool becomes_panels(dtype type, panel_choice choice) noexcept {
+    return quant::has_panels(type) && (choice == panel_choice::all || !quant::has_wide_panels(type));
+}
+
 /// Places of all tensors that some group names, in the order of the groups, each once. Matrices of quantised types that a group
 /// uses whole or by experts become panels, for all groups; what is only looked up by rows, and floats, stays as in the file.
 struct resident_plan {
@@ -31,10 +39,11 @@ struct resident_plan {
     std::size_t bytes = 0;                ///< of memory, for all
 
     /// Errors: overflow, and those of `shape::make` and `tensor_ref::panels_bytes`, with the tensor's name.
-    [[nodiscard]] static inline result<resident_plan> make(const gguf::file& file, const std::vector<group>& groups);
+    [[nodiscard]] static inline result<resident_plan> make(const gguf::file& file, const std::vector<group>& groups,
+                                                             panel_choice choice = panel_choice::all);
 };
 
-inline result<resident_plan> resident_plan::make(const gguf::file& file, const std::vector<group>& groups) {
+inline result<resident_plan> resident_plan::make(const gguf::file& file, const std::vector<group>& groups, panel_choice choice) {
     constexpr std::uint32_t nowhere = ~std::uint32_t{0};
     resident_plan out;
     out.place_of.assign(file.tensors().size(), nowhere);
@@ -47,7 +56,7 @@ inline result<resident_plan> resident_plan::make(const gguf::file& file, const s
                 out.place_of[id] = static_cast<std::uint32_t>(out.tensors.size());
                 out.tensors.push_back({id, *dims});
             }
-            if (group.how != access::rows && quant::has_panels(info.type)) out.tensors[out.place_of[id]].how = layout::panels;
+            if (group.how != access::rows && becomes_panels(info.type, choice)) out.tensors[out.place_of[id]].how = layout::panels;
         }
     }
     for (auto& tensor : out.tensors) {

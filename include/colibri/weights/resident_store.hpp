@@ -22,8 +22,9 @@ public:
     /// the system doesn't allow becomes a sentence in `notes`.
     /// Errors: io, not_found, truncated (a file has become shorter), out_of_memory (more than is free), canceled.
     [[nodiscard]] static result<std::unique_ptr<store>> open(const gguf::file& file, const std::vector<group>& groups, bool lock,
-                                                             std::vector<std::string>& notes, const load_options& options = {}) {
-        auto plan = resident_plan::make(file, groups);
+                                                             std::vector<std::string>& notes, const load_options& options = {},
+                                                             panel_choice choice = panel_choice::all) {
+        auto plan = resident_plan::make(file, groups, choice);
         if (!plan) return std::move(plan).error();
         if (auto ok = check_memory(plan->bytes, lock); !ok) return std::move(ok).error();
         std::unique_ptr<resident_store> out(new resident_store);

@@ -227,7 +227,7 @@ private:
 
     [[nodiscard]] static result<std::size_t> held_bytes(const gguf::tensor_info& info, std::uint64_t rows) {
         std::size_t bytes = static_cast<std::size_t>(rows * info.row_bytes());
-        if (quant::has_panels(info.type)) {
+        if (becomes_panels(info.type, panel_choice::same_size)) {
             auto dims = shape::make({info.dims[0], rows});
             if (!dims) return std::move(dims).error();
             auto panels = tensor_ref::panels_bytes(info.type, *dims);
@@ -294,7 +294,7 @@ private:
             held.id = piece.tensor;
             // Vectors are read as the one row that they are.
             held.dims = shape::make({info.dims[0], piece.rows}).value();
-            held.how = quant::has_panels(info.type) ? layout::panels : layout::file;
+            held.how = becomes_panels(info.type, panel_choice::same_size) ? layout::panels : layout::file;
             held.offset = out_.pinned_bytes;
             held.bytes = held.how == layout::panels ? tensor_ref::panels_bytes(info.type, held.dims).value() : piece.source.bytes;
             held.first_row = piece.first_row;
