@@ -56,8 +56,8 @@ inline void place_costs(const float* costs, float (&out)[Grid::stride]) noexcept
 }
 
 /// Finds the point of least cost. `costs` has for each digit `columns` numbers, what each of its values costs: settled,
-/// none below 0, and 0 for one value of every digit. `point` is any point at first: the better a guess, the faster. Returns the cost; if
-/// it isn't below `limit`, `point` is unspecified among those that cost no less. Allocates nothing.
+/// none below 0, and 0 for one value of every digit. `point` is any point at first: the better a guess, the faster.
+/// Returns the cost; if it isn't below `limit`, `point` is unspecified among those that cost no less. Allocates nothing.
 template <class Grid>
 [[nodiscard]] inline float nearest_point(const Grid& grid, const float* costs, std::uint16_t& point, float limit) noexcept {
     constexpr std::size_t per_place = Grid::digits / 4 * Grid::columns;

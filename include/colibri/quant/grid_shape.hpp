@@ -29,8 +29,9 @@ enum class grid_signs {
 
 /// For a grid format F: `search` and `grid`, its grid; `values` of the digits; `signs`; `shift_run`, the weights that
 /// share a shift; `scale_count` of the odd scales; `unit` = d over the scale of integer codes; `spread`, the part of the
-/// mean square that counts in a weight's importance; `store_d`, `store_scale` (index s of scale 2s+1 of run j) and
-/// `store_group` (point numbers of group g of eight weights, its signs or its shift), into zero bytes.
+/// mean square that counts in a weight's importance; `most_stretch`, see `stretched_step`; `store_d`, `store_scale`
+/// (index s of scale 2s+1 of run j) and `store_group` (point numbers of group g of eight weights, its signs or its
+/// shift), into zero bytes.
 template <class F>
 struct grid_shape {};
 
@@ -43,6 +44,7 @@ struct grid_shape<iq2_xxs> {
     static constexpr int scale_count = 16;
     static constexpr float unit = 8.0f;
     static constexpr float spread = 1.0f;
+    static constexpr float most_stretch = 1.06f;
 
     static constexpr void store_d(iq2_xxs& out, std::uint16_t d) noexcept { out.d = d; }
     static constexpr void store_scale(iq2_xxs& out, std::size_t j, std::uint32_t s) noexcept {
@@ -69,6 +71,7 @@ struct grid_shape<iq2_xs> {
     static constexpr int scale_count = 16;
     static constexpr float unit = 8.0f;
     static constexpr float spread = 1.0f;
+    static constexpr float most_stretch = 1.05f;
 
     static constexpr void store_d(iq2_xs& out, std::uint16_t d) noexcept { out.d = d; }
     static constexpr void store_scale(iq2_xs& out, std::size_t j, std::uint32_t s) noexcept {
@@ -89,6 +92,7 @@ struct grid_shape<iq2_s> {
     static constexpr int scale_count = 16;
     static constexpr float unit = 8.0f;
     static constexpr float spread = 2.0f;
+    static constexpr float most_stretch = 1.04f;
 
     static constexpr void store_d(iq2_s& out, std::uint16_t d) noexcept { out.d = d; }
     static constexpr void store_scale(iq2_s& out, std::size_t j, std::uint32_t s) noexcept {
@@ -111,6 +115,7 @@ struct grid_shape<iq3_xxs> {
     static constexpr int scale_count = 16;
     static constexpr float unit = 4.0f;
     static constexpr float spread = 2.0f;
+    static constexpr float most_stretch = 1.02f;
 
     static constexpr void store_d(iq3_xxs& out, std::uint16_t d) noexcept { out.d = d; }
     static constexpr void store_scale(iq3_xxs& out, std::size_t j, std::uint32_t s) noexcept {
@@ -133,6 +138,7 @@ struct grid_shape<iq3_s> {
     static constexpr int scale_count = 16;
     static constexpr float unit = 1.0f;
     static constexpr float spread = 2.0f;
+    static constexpr float most_stretch = 1.02f;
 
     static constexpr void store_d(iq3_s& out, std::uint16_t d) noexcept { out.d = d; }
     static constexpr void store_scale(iq3_s& out, std::size_t j, std::uint32_t s) noexcept {
@@ -159,6 +165,7 @@ struct grid_shape<iq1_s> {
     static constexpr int scale_count = 8;
     static constexpr float unit = 8.0f;
     static constexpr float spread = 2.0f;
+    static constexpr float most_stretch = 1.15f;
 
     static constexpr void store_d(iq1_s& out, std::uint16_t d) noexcept { out.d = d; }
     static constexpr void store_scale(iq1_s& out, std::size_t j, std::uint32_t s) noexcept {
@@ -182,6 +189,7 @@ struct grid_shape<iq1_m> {
     static constexpr int scale_count = 8;
     static constexpr float unit = 8.0f;
     static constexpr float spread = 2.0f;
+    static constexpr float most_stretch = 1.13f;
 
     static constexpr void store_d(iq1_m& out, std::uint16_t d) noexcept {
         for (std::size_t n = 0; n < 4; ++n) {
