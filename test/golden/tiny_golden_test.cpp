@@ -8,7 +8,9 @@
 
 #include "colibri/eval/divergence.hpp"
 #include "colibri/eval/imatrix_collector.hpp"
+#include "colibri/quantize/job.hpp"
 #include "support/golden.hpp"
+#include "support/models.hpp"
 #include "support/running.hpp"
 #include "support/scratch.hpp"
 
@@ -118,6 +120,61 @@ TEST_CASE("the tiny model's importance matrix is the reference's") {
     }
     MESSAGE("worst column: " << 100.0 * worst << " %");
     CHECK(worst < 0.01);
+}
+
+TEST_CASE("our quantisations of the tiny model diverge no more than the reference's") {
+    const auto folder = golden::folder("tiny");
+    if (!folder) return;
+    golden::tally tally("tiny/quantised");
+    const scratch::folder out;
+    const auto source = *folder / "tiny.gguf";
+    const auto base_file = out.path() / "base";
+    {
+        const auto m = model::open(source).value();
+        const auto text = eval::text_windows::make(m.tokenizer(), read_text(*folder / "eval.txt"), window).value();
+        auto run = eval::window_runner::make(m, sizes()).value();
+        auto file = eval::base_writer::create(base_file, m, text, false).value();
+        eval::perplexity_value value;
+        REQUIRE(eval::save_base(run, text, file, value));
+        REQUIRE(file.finish());
+    }
+    thread_pool pool(2);
+    for (const auto& [name, columns] : read_json(*folder / "results.json")["types"].items()) {
+        // Each of these stands for a family of searches.
+        if (models::short_cases_only() && name != "Q4_0" && name != "Q4_K_M" && name != "IQ2_XS") continue;
+        for (const bool with_importance : {false, true}) {
+            const auto& wanted = columns[with_importance ? "importance" : "plain"];
+            CAPTURE(name);
+            CAPTURE(with_importance);
+            quantize::request asked;
+            asked.input = source;
+            asked.output = out.path() / "made.gguf";
+            asked.force = true;
+            asked.types.kind = quantize::parse_mixture(name).value();
+            if (with_importance) {
+                asked.importance = quantize::importance_weights::of(eval::read_imatrix(*folder / "imatrix.gguf").value(), "imatrix.gguf");
+            }
+            const auto job = quantize::job::prepare(std::move(asked), pool);
+            if (wanted.contains("refused")) {
+                CHECK_FALSE(job);
+                tally.ran("refusals");
+                continue;
+            }
+            REQUIRE_MESSAGE(job, (job ? std::string() : job.error().text()));
+            REQUIRE(job->write(pool));
+            const auto m = model::open(out.path() / "made.gguf").value();
+            auto base = eval::base_reader::open(base_file).value();
+            auto run = eval::window_runner::make(m, sizes()).value();
+            eval::divergence_value d;
+            REQUIRE(eval::measure_divergence(run, base, d));
+            const double ratio = d.kl_mean.mean() / wanted["kld_mean"].get<double>();
+            MESSAGE(name << (with_importance ? ", importance: " : ": ") << ratio << " of the reference's divergence");
+            // As the golden data's README says: figures of two searches that are alike scatter by some percent, and with 6 and 8 bits most
+            // of the figure is rounding of activations.
+            CHECK(ratio <= (name == "Q8_0" || name == "Q6_K" ? 1.15 : 1.03));
+            tally.ran("divergences");
+        }
+    }
 }
 
 TEST_CASE("golden models of quantised weights: with F32 activations only the weights' error is left") {
