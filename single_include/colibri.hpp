@@ -43182,6 +43182,7 @@ using heat_counts = std::map<std::uint32_t, std::map<std::uint32_t, std::uint64_
 /// Errors: bad_value (names the line).
 [[nodiscard]] inline result<heat_counts> read_heat(std::string_view text) {
     heat_counts out;
+    weights::heat_line use;
     std::size_t number = 0;
     while (!text.empty()) {
         ++number;
@@ -43192,19 +43193,8 @@ using heat_counts = std::map<std::uint32_t, std::map<std::uint32_t, std::uint64_
             return error{errc::bad_value, concat("line ", number, " is ", quoted(line, 60),
                                                  ", not \"step layer expert,expert...\" as colibri run --record-heat writes")};
         };
-        const auto first = line.find(' ');
-        const auto second = first == std::string_view::npos ? first : line.find(' ', first + 1);
-        if (second == std::string_view::npos || !parse_number<std::uint64_t>(line.substr(0, first))) return refuse();
-        const auto layer = parse_number<std::uint32_t>(line.substr(first + 1, second - first - 1));
-        if (!layer) return refuse();
-        for (std::string_view rest = line.substr(second + 1);;) {
-            const auto comma = std::min(rest.find(','), rest.size());
-            const auto expert = parse_number<std::uint32_t>(rest.substr(0, comma));
-            if (!expert) return refuse();
-            ++out[*layer][*expert];
-            if (comma == rest.size()) break;
-            rest.remove_prefix(comma + 1);
-        }
+        if (!weights::detail::parse_heat_line(line, use)) return refuse();
+        for (const auto expert : use.experts) ++out[use.layer][expert];
     }
     if (out.empty()) return error{errc::bad_value, "it has no line; colibri run --record-heat writes such a file with a mixture of experts"};
     return out;

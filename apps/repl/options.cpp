@@ -215,7 +215,6 @@ constexpr option_row table[] = {
              "set a metadata key, in MODEL itself or in OUT; TYPE is u8 to u64, i8 to i64, f32, f64, bool, string, one of these with [] "
              "(elements with ',' between), int or float (the type that the key has), or file (a text from the file VALUE); may be repeated"),
     text_row("remove", "", "KEY", for_inspect, &o::remove_keys, "remove a metadata key, in MODEL itself or in OUT; may be repeated"),
-    switch_row("force", for_inspect, &o::force, "replace OUT if it exists"),
 
     list_row("prompt-tokens", "p", &o::prompt_tokens, 0, many, "tokens of a prompt to time; 0: none", "512"),
     list_row("gen-tokens", "n", &o::gen_tokens, 0, many, "tokens to decode one by one; 0: none", "128"),
@@ -240,7 +239,7 @@ constexpr option_row table[] = {
     for_commands(for_imatrix, number_row("save-frequency", "", &o::save_frequency, 1, many,
                                          "save what is collected each time so many windows are done", "10")),
     switch_row("show-statistics", for_imatrix, &o::show_statistics, "print a table of what the matrix says of each tensor"),
-    switch_row("force", measured | for_convert, &o::force, "replace an output file that exists"),
+    switch_row("force", for_inspect | measured | for_convert, &o::force, "replace an output file that exists"),
 
     switch_row("probe", for_plan, &o::probe, "measure memory and the model's disk, in less than 5 seconds, and keep the figures"),
     text_row("heat", "", "FILE", for_plan, &o::heat,

@@ -139,7 +139,8 @@ TEST_CASE("our quantisations of the tiny model diverge no more than the referenc
         REQUIRE(file.finish());
     }
     thread_pool pool(2);
-    for (const auto& [name, columns] : read_json(*folder / "results.json")["types"].items()) {
+    const auto results = read_json(*folder / "results.json");
+    for (const auto& [name, columns] : results["types"].items()) {
         // Each of these stands for a family of searches.
         if (models::short_cases_only() && name != "Q4_0" && name != "Q4_K_M" && name != "IQ2_XS") continue;
         for (const bool with_importance : {false, true}) {
@@ -168,7 +169,7 @@ TEST_CASE("our quantisations of the tiny model diverge no more than the referenc
             eval::divergence_value d;
             REQUIRE(eval::measure_divergence(run, base, d));
             const double ratio = d.kl_mean.mean() / wanted["kld_mean"].get<double>();
-            MESSAGE(name << (with_importance ? ", importance: " : ": ") << ratio << " of the reference's divergence");
+            MESSAGE(concat(name, with_importance ? ", importance: " : ": ") << ratio << " of the reference's divergence");
             // As the golden data's README says: figures of two searches that are alike scatter by some percent, and with 6 and 8 bits most
             // of the figure is rounding of activations.
             CHECK(ratio <= (name == "Q8_0" || name == "Q6_K" ? 1.15 : 1.03));
