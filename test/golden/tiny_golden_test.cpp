@@ -140,7 +140,9 @@ TEST_CASE("our quantisations of the tiny model diverge no more than the referenc
     }
     thread_pool pool(2);
     const auto results = read_json(*folder / "results.json");
-    for (const auto& [name, columns] : results["types"].items()) {
+    for (const auto& entry : results["types"].items()) {
+        const std::string name = entry.key();
+        const auto& columns = entry.value();
         // Each of these stands for a family of searches.
         if (models::short_cases_only() && name != "Q4_0" && name != "Q4_K_M" && name != "IQ2_XS") continue;
         for (const bool with_importance : {false, true}) {

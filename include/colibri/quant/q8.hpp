@@ -35,9 +35,9 @@ struct q8_0 {
         float scaled[block_size] = {};
         detail::scale_values(in, 0.0f, detail::reciprocal(d), scaled);
         q8_0 out{f32_to_f16(d), {}};
-        for (std::size_t i = 0; i < block_size; ++i) {
-            out.qs[i] = static_cast<std::int8_t>(detail::nearest_away(scaled[i]));
-        }
+        int codes[block_size] = {};  // a loop of its own, which becomes vectors
+        for (std::size_t i = 0; i < block_size; ++i) codes[i] = detail::nearest_away(scaled[i]);
+        for (std::size_t i = 0; i < block_size; ++i) out.qs[i] = static_cast<std::int8_t>(codes[i]);
         return out;
     }
 };
