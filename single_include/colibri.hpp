@@ -11278,12 +11278,12 @@ constexpr void settle(float (&v)[N]) noexcept {
 /// Largest |x| of N values as a bit pattern; at least `infinity_bits` if there is an infinity or a NaN among them.
 template <std::size_t N>
 [[nodiscard]] constexpr std::uint32_t largest_magnitude_bits(const float* x) noexcept {
-    std::uint32_t top = 0;
+    std::int32_t top = 0;  // signed: plain x86-64 has no vector comparison of unsigned numbers
     for (std::size_t i = 0; i < N; ++i) {
-        const std::uint32_t magnitude = std::bit_cast<std::uint32_t>(x[i]) & 0x7fffffffu;
+        const std::int32_t magnitude = std::bit_cast<std::int32_t>(x[i]) & 0x7fffffff;
         top = magnitude > top ? magnitude : top;
     }
-    return top;
+    return static_cast<std::uint32_t>(top);
 }
 
 template <std::size_t N>
@@ -11291,19 +11291,15 @@ template <std::size_t N>
     return largest_magnitude_bits<N>(x) < infinity_bits;
 }
 
-/// The value of largest magnitude with its sign; the first of several.
+/// The value of largest magnitude with its sign; the first of several; 0 if all are 0. Precondition: all finite.
 template <std::size_t N>
 [[nodiscard]] constexpr float extreme(const float* x) noexcept {
-    float out = 0.0f;
-    float magnitude = 0.0f;
-    for (std::size_t i = 0; i < N; ++i) {
-        const float here = x[i] < 0.0f ? -x[i] : x[i];
-        if (here > magnitude) {
-            magnitude = here;
-            out = x[i];
-        }
-    }
-    return out;
+    // Two passes: the first has no order and so becomes vectors.
+    const std::uint32_t top = largest_magnitude_bits<N>(x);
+    if (top == 0) return 0.0f;
+    std::size_t i = 0;
+    while ((std::bit_cast<std::uint32_t>(x[i]) & 0x7fffffffu) != top) ++i;
+    return x[i];
 }
 
 struct extent_of_values {
@@ -11338,7 +11334,7 @@ template <std::size_t N>
 [[nodiscard]] constexpr int nearest_away(float v) noexcept {
     const int whole = static_cast<int>(v);
     const float rest = v - static_cast<float>(whole);
-    return whole + (rest >= 0.5f ? 1 : rest <= -0.5f ? -1 : 0);
+    return whole + static_cast<int>(rest >= 0.5f) - static_cast<int>(rest <= -0.5f);
 }
 
 /// Nearest integer of v, ties to even, for |v| below 2^22; v must be a rounded value (see `settle`).
@@ -13561,9 +13557,9 @@ struct q8_0 {
         float scaled[block_size] = {};
         detail::scale_values(in, 0.0f, detail::reciprocal(d), scaled);
         q8_0 out{f32_to_f16(d), {}};
-        for (std::size_t i = 0; i < block_size; ++i) {
-            out.qs[i] = static_cast<std::int8_t>(detail::nearest_away(scaled[i]));
-        }
+        int codes[block_size] = {};  // a loop of its own, which becomes vectors
+        for (std::size_t i = 0; i < block_size; ++i) codes[i] = detail::nearest_away(scaled[i]);
+        for (std::size_t i = 0; i < block_size; ++i) out.qs[i] = static_cast<std::int8_t>(codes[i]);
         return out;
     }
 };
