@@ -5121,6 +5121,79 @@ struct opened_file {
 
 }  // namespace colibri
 
+// ---- colibri/io/stale_temporaries.hpp
+
+// Temporary files that killed processes left behind.
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <vector>
+
+
+namespace colibri {
+
+/// What `remove_stale_temporaries` did.
+struct stale_temporaries {
+    unsigned removed = 0;
+    std::uint64_t bytes = 0;  ///< that they had
+};
+
+namespace detail {
+
+/// Whether a file's name is that of a temporary file of atomic_writer for `target`: ".target.PID-TICKS-NUMBER.part".
+[[nodiscard]] inline bool is_temporary_of(std::string_view name, std::string_view target) {
+    const std::string front = concat(".", target.substr(0, 200), ".");
+    constexpr std::string_view back = ".part";
+    if (!name.starts_with(front) || !name.ends_with(back) || name.size() < front.size() + back.size()) return false;
+    name = name.substr(front.size(), name.size() - front.size() - back.size());
+    for (int i = 0; i < 3; ++i) {
+        const auto dash = i < 2 ? name.find('-') : name.size();
+        if (dash == std::string_view::npos || name.empty() || name.front() == '+') return false;
+        if (!parse_number<std::uint64_t>(name.substr(0, dash))) return false;
+        name.remove_prefix(i < 2 ? dash + 1 : dash);
+    }
+    return true;
+}
+
+}  // namespace detail
+
+/// Removes temporary files that atomic_writers for `path` left beside it when their processes were killed; those that somebody is still
+/// writing, as their lock tells, stay. What can't be read or removed stays too.
+inline stale_temporaries remove_stale_temporaries(const std::filesystem::path& path) {
+    std::error_code ignored;
+    const auto target = std::filesystem::is_symlink(path, ignored) && std::filesystem::exists(path, ignored)
+                            ? std::filesystem::canonical(path, ignored)
+                            : path;
+    const auto folder = target.has_parent_path() ? target.parent_path() : std::filesystem::path(".");
+    const std::string name = target.filename().string();
+    std::vector<std::filesystem::path> found;
+    for (auto at = std::filesystem::directory_iterator(folder, ignored); !ignored && at != std::filesystem::directory_iterator();
+         at.increment(ignored)) {
+        if (detail::is_temporary_of(at->path().filename().string(), name)) found.push_back(at->path());
+    }
+    stale_temporaries out;
+    for (const auto& file : found) {
+        const unique_fd handle(::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+        struct stat status {};
+        if (!handle.is_open() || ::fstat(handle.get(), &status) != 0 || !S_ISREG(status.st_mode)) continue;
+        if (::flock(handle.get(), LOCK_EX | LOCK_NB) != 0) continue;
+        if (::unlink(file.c_str()) != 0) continue;
+        ++out.removed;
+        out.bytes += static_cast<std::uint64_t>(status.st_size);
+    }
+    return out;
+}
+
+}  // namespace colibri
+
 // ---- colibri/io/atomic_writer.hpp
 
 // A file that appears whole or not at all.
@@ -5294,6 +5367,7 @@ inline result<atomic_writer> atomic_writer::create(const std::filesystem::path& 
         }
         if (!out.permissions_) out.permissions_ = old.st_mode & 07777u;
     }
+    remove_stale_temporaries(out.path_);  // of writers of this file that were killed
     // The name only has to be free; O_EXCL decides.
     static std::atomic<unsigned> counter{0};
     for (unsigned attempt = 0; attempt < 100; ++attempt) {
@@ -8072,79 +8146,6 @@ namespace colibri {
     if (replace) return {};
     return error{errc::invalid_argument,
                  concat(quoted(output.string()), " exists already; choose another name, or replace it with --force")};
-}
-
-}  // namespace colibri
-
-// ---- colibri/io/stale_temporaries.hpp
-
-// Temporary files that killed processes left behind.
-#include <fcntl.h>
-#include <sys/file.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <cerrno>
-#include <cstdint>
-#include <filesystem>
-#include <string>
-#include <string_view>
-#include <system_error>
-#include <vector>
-
-
-namespace colibri {
-
-/// What `remove_stale_temporaries` did.
-struct stale_temporaries {
-    unsigned removed = 0;
-    std::uint64_t bytes = 0;  ///< that they had
-};
-
-namespace detail {
-
-/// Whether a file's name is that of a temporary file of atomic_writer for `target`: ".target.PID-TICKS-NUMBER.part".
-[[nodiscard]] inline bool is_temporary_of(std::string_view name, std::string_view target) {
-    const std::string front = concat(".", target.substr(0, 200), ".");
-    constexpr std::string_view back = ".part";
-    if (!name.starts_with(front) || !name.ends_with(back) || name.size() < front.size() + back.size()) return false;
-    name = name.substr(front.size(), name.size() - front.size() - back.size());
-    for (int i = 0; i < 3; ++i) {
-        const auto dash = i < 2 ? name.find('-') : name.size();
-        if (dash == std::string_view::npos || name.empty() || name.front() == '+') return false;
-        if (!parse_number<std::uint64_t>(name.substr(0, dash))) return false;
-        name.remove_prefix(i < 2 ? dash + 1 : dash);
-    }
-    return true;
-}
-
-}  // namespace detail
-
-/// Removes temporary files that atomic_writers for `path` left beside it when their processes were killed; those that somebody is still
-/// writing, as their lock tells, stay. What can't be read or removed stays too.
-inline stale_temporaries remove_stale_temporaries(const std::filesystem::path& path) {
-    std::error_code ignored;
-    const auto target = std::filesystem::is_symlink(path, ignored) && std::filesystem::exists(path, ignored)
-                            ? std::filesystem::canonical(path, ignored)
-                            : path;
-    const auto folder = target.has_parent_path() ? target.parent_path() : std::filesystem::path(".");
-    const std::string name = target.filename().string();
-    std::vector<std::filesystem::path> found;
-    for (auto at = std::filesystem::directory_iterator(folder, ignored); !ignored && at != std::filesystem::directory_iterator();
-         at.increment(ignored)) {
-        if (detail::is_temporary_of(at->path().filename().string(), name)) found.push_back(at->path());
-    }
-    stale_temporaries out;
-    for (const auto& file : found) {
-        const unique_fd handle(::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
-        struct stat status {};
-        if (!handle.is_open() || ::fstat(handle.get(), &status) != 0 || !S_ISREG(status.st_mode)) continue;
-        if (::flock(handle.get(), LOCK_EX | LOCK_NB) != 0) continue;
-        if (::unlink(file.c_str()) != 0) continue;
-        ++out.removed;
-        out.bytes += static_cast<std::uint64_t>(status.st_size);
-    }
-    return out;
 }
 
 }  // namespace colibri
@@ -41764,7 +41765,7 @@ inline result<importance_matrix> read_imatrix(byte_source& source, std::string_v
     std::vector<std::byte> head(static_cast<std::size_t>(std::min<std::uint64_t>(source.size(), gguf::foreign_head_size)));
     if (auto ok = source.read_at(0, head); !ok) return std::move(ok).error().within(name);
     if (const auto kind = gguf::describe_foreign(head); !kind.empty()) {
-        return error{errc::not_a_file, concat("this is no importance matrix but ", kind), error::no_offset, std::string(name)};
+        return error{errc::bad_magic, concat("this is no importance matrix but ", kind), error::no_offset, std::string(name)};
     }
     auto e = std::move(old).error();
     e.message = concat("this is no GGUF file, and as an importance matrix of the older form it is damaged: ", e.message);
@@ -42922,6 +42923,9 @@ namespace colibri::quantize {
 /// Rules "REGEX=TYPE" in their order; the first that is found in a tensor's name counts.
 class type_rules {
 public:
+    /// Bytes of an expression at most.
+    static constexpr std::size_t longest_rule = 1000;
+
     /// Adds a rule: a regular expression (ECMAScript; case doesn't matter), '=', and a tensor type.
     /// Errors: invalid_argument (no '=', no such type, not a regular expression).
     [[nodiscard]] result<void> add(std::string_view text) {
@@ -42932,6 +42936,9 @@ public:
         auto type = parse_tensor_type(text.substr(equals + 1));
         if (!type) return std::move(type).error();
         const std::string pattern(text.substr(0, equals));
+        if (pattern.size() > longest_rule) {  // the library's compiler of expressions calls itself for each bracket
+            return error{errc::invalid_argument, concat(quoted(pattern, 60), " is longer than the ", longest_rule, " bytes that a rule may have")};
+        }
         try {
             rules_.push_back({std::regex(pattern, std::regex::ECMAScript | std::regex::icase), pattern, *type, false});
         } catch (const std::regex_error&) {
@@ -43867,6 +43874,7 @@ private:
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <numeric>
 #include <optional>
 #include <queue>
 #include <span>
@@ -43960,7 +43968,38 @@ struct tensor_sample {
     return out;
 }
 
-[[nodiscard]] inline result<std::vector<type_option>> options_of(const planned_tensor& tensor, file_reader& source) {
+/// Named mixtures by falling size, each of which is better than those behind it; what needs importance weights that are missing is passed over.
+inline constexpr std::array size_bases = {mixture::q8_0,   mixture::q6_k,   mixture::q5_k_m, mixture::q5_k_s, mixture::q4_k_m,  mixture::q4_k_s,
+                                          mixture::iq4_xs, mixture::iq3_m,  mixture::iq3_s,  mixture::iq3_xs, mixture::iq3_xxs, mixture::q2_k,
+                                          mixture::iq2_m,  mixture::iq2_s,  mixture::iq2_xs, mixture::iq2_xxs, mixture::iq1_m,  mixture::iq1_s};
+
+/// Types of the tensors `free` of the first of these mixtures that takes at most `room` bytes for them; empty if none does.
+[[nodiscard]] inline std::vector<dtype> base_types(const plan& work, std::span<const std::size_t> free, std::uint64_t room) {
+    std::vector<gguf::tensor_info> targets;
+    for (const std::size_t i : free) targets.push_back(work.tensors[i].target);
+    std::vector<std::size_t> order(free.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::ranges::sort(order, [&](std::size_t a, std::size_t b) { return type_chooser::goes_before(targets[a].name, targets[b].name); });
+    const auto has_importance = [&](std::size_t i) { return !work.tensors[free[i]].importance.empty(); };
+    const bool any_importance = std::ranges::any_of(order, has_importance);
+    for (const auto kind : size_bases) {
+        type_chooser chooser(kind, model_facts::of(work.meta, targets), any_importance);
+        std::vector<dtype> out(free.size());
+        std::uint64_t bytes = 0;
+        bool can_be = true;
+        for (const std::size_t i : order) {
+            out[i] = fitting_type(chooser.choose(targets[i]), targets[i].dims[0]);
+            const auto size = gguf::tensor_bytes(out[i], targets[i].dims, targets[i].n_dims);
+            can_be = can_be && size && (has_importance(i) || !wants_importance(targets[i].name, out[i], kind));
+            if (size) bytes += *size;
+        }
+        if (can_be && bytes <= room) return out;
+    }
+    return {};
+}
+
+/// `least`: nothing smaller is worth looking at.
+[[nodiscard]] inline result<std::vector<type_option>> options_of(const planned_tensor& tensor, file_reader& source, std::optional<dtype> least) {
     auto rows = sample(tensor, source);
     if (!rows) return std::move(rows).error();
     const std::uint64_t columns = tensor.source.dims[0];
@@ -43968,19 +44007,26 @@ struct tensor_sample {
     std::vector<std::byte> blocks(static_cast<std::size_t>(bytes_of(dtype::f32, columns)));
     std::vector<type_option> options;
     const bool can_be_noise = !tensor.importance.empty() || !wants_importance(tensor.target.name, dtype::iq1_s, mixture::copy);
+    std::uint64_t least_bytes = 0;
+    if (least) {
+        auto bytes = gguf::tensor_bytes(*least, tensor.target.dims, tensor.target.n_dims);
+        if (!bytes) return std::move(bytes).error();
+        least_bytes = *bytes;
+    }
     for (const dtype type : size_choices) {
         auto bytes = gguf::tensor_bytes(type, tensor.target.dims, tensor.target.n_dims);
-        if (!bytes || !quant::is_encodable(type)) continue;
+        if (!bytes || !quant::is_encodable(type) || *bytes < least_bytes) continue;
         if (wants_importance(tensor.target.name, type, mixture::copy) && tensor.importance.empty()) continue;
         if (quant::needs_importance(type) && (tensor.importance.empty() || !can_be_noise)) continue;
         auto wrong = sampled_error(type, rows->values, rows->importance, blocks, back, columns);
         if (!wrong) return std::move(wrong).error();
         options.push_back({type, *bytes, *wrong});
     }
-    if (options.empty()) {  // rows that no block fits
-        auto bytes = gguf::tensor_bytes(dtype::f16, tensor.target.dims, tensor.target.n_dims);
+    if (options.empty()) {  // rows that no block fits, or a mixture's largest type
+        const dtype only = least.value_or(dtype::f16);
+        auto bytes = gguf::tensor_bytes(only, tensor.target.dims, tensor.target.n_dims);
         if (!bytes) return std::move(bytes).error();
-        options.push_back({dtype::f16, *bytes, 0.0});
+        options.push_back({only, *bytes, 0.0});
     }
     return worthwhile(std::move(options));
 }
@@ -43988,8 +44034,9 @@ struct tensor_sample {
 }  // namespace detail
 
 /// Chooses types for the tensors of a plan that mixtures may choose for, so that all tensors together take at most `budget` bytes (padding
-/// not counted): everything begins as small as it can be, and then the step up that takes away most of a tensor's relative error for its
-/// bytes is taken, as long as one fits. Errors are measured on sampled rows, weighted by importance where there is some.
+/// not counted): everything begins as in the largest named mixture that fits, which knows what tensors matter, or else as small as it can
+/// be; then the step up that takes away most of a tensor's relative error for its bytes is taken, as long as one fits. Errors are measured
+/// on sampled rows, weighted by importance where there is some.
 /// Errors: invalid_argument (nothing fits; says what is the least), bad_value (NaN), canceled, those of reading.
 [[nodiscard]] inline result<void> fit_to_size(plan& work, std::uint64_t budget, std::span<const std::unique_ptr<file_reader>> sources,
                                               thread_pool& pool, const progress_fn& watch) {
@@ -43999,6 +44046,7 @@ struct tensor_sample {
         if (work.tensors[i].can_change) free.push_back(i);
         else fixed += work.tensors[i].target.bytes;
     }
+    const auto base = detail::base_types(work, free, budget - std::min(budget, fixed));
     std::vector<std::vector<type_option>> options(free.size());
     std::optional<std::pair<std::size_t, error>> failure;
     std::mutex mutex;
@@ -44010,7 +44058,7 @@ struct tensor_sample {
                 if (failure && failure->first < i) return;
             }
             const auto& tensor = work.tensors[free[i]];
-            auto found = detail::options_of(tensor, *sources[tensor.source.part]);
+            auto found = detail::options_of(tensor, *sources[tensor.source.part], base.empty() ? std::nullopt : std::optional(base[i]));
             const std::lock_guard lock(mutex);
             if (!found) {
                 if (!failure || i < failure->first) failure.emplace(i, std::move(found).error().within(concat("tensor ", quoted(tensor.source.name))));

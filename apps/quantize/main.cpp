@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
@@ -32,7 +33,18 @@ namespace {
 
 cancel_flag stop;
 
-extern "C" void ask_to_stop(int) { stop.request(); }
+/// Whether there is something to clean up. Before that an end at once loses nothing, and nobody may be looking at `stop`: a regular
+/// expression can take for ever.
+std::atomic<bool> writing{false};
+static_assert(std::atomic<bool>::is_always_lock_free);
+
+extern "C" void ask_to_stop(int) {
+    if (writing.load(std::memory_order_relaxed)) return stop.request();
+    constexpr std::string_view text = "colibri-quantize: interrupted; nothing was written\n";
+    if (::isatty(STDERR_FILENO) != 0) (void)!::write(STDERR_FILENO, "\r\x1b[K", 4);
+    (void)!::write(STDERR_FILENO, text.data(), text.size());
+    std::_Exit(static_cast<int>(exit_code::interrupted));
+}
 
 /// Streams that whoever started this closed would be taken by the files that are opened.
 void prepare_process() {
@@ -135,6 +147,7 @@ exit_code run(options given) {
     const auto begin = std::chrono::steady_clock::now();
     quantize::pipeline_observer observer{watch("quantising", true), {}};
     if (given.verbose || !shown.has_bar()) observer.written = [&](std::size_t tensor) { shown.say(tensor_line(plan, tensor)); };
+    writing.store(true, std::memory_order_relaxed);
     auto done = job->write(pool, observer);
     shown.clear();
     if (!done) return failed(shown, done.error());

@@ -160,6 +160,9 @@ result<void> take_names(options& out, std::span<const std::string_view> names) {
         left.erase(left.begin());
     }
     if (!has_target) {
+        if (left.empty() && quantize::find_mixture(out.asked.output.string())) {
+            return refused(concat("an output is needed too: colibri-quantize IN OUT ", out.asked.output.string()));
+        }
         if (left.empty()) return refused("a type is needed, as Q4_K_M: colibri-quantize IN OUT TYPE [THREADS]");
         auto kind = quantize::parse_mixture(left.front());
         if (!kind) return std::move(kind).error();

@@ -101,7 +101,8 @@ exit_code failed(const error& problem, output& out) {
     }
     out.fail(problem.text());
     if (problem.code == errc::invalid_argument) return exit_code::usage;
-    return problem.code == errc::io ? exit_code::io : exit_code::model;
+    const bool file = problem.code == errc::io || problem.code == errc::not_found || problem.code == errc::not_a_file;
+    return file ? exit_code::io : exit_code::model;
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include "colibri/core/concat.hpp"
 #include "colibri/core/escape.hpp"
+#include "colibri/io/output_check.hpp"
 #include "repl/files.hpp"
 #include "repl/format.hpp"
 #include "repl/source.hpp"
@@ -25,10 +26,12 @@ std::optional<std::string> read_text_file(const std::string& path, output& out) 
 bool may_write(const std::string& path, const options& given, output& out) {
     std::error_code problem;
     if (!std::filesystem::exists(path, problem)) return true;
-    if (given.model && std::filesystem::equivalent(path, *given.model, problem)) {
-        out.fail(concat(quoted(path), " is the model itself"));
-        return false;
-    }
+    const auto is_input = [&](const std::optional<std::string>& input, std::string_view what) {
+        if (!input || !is_same_file(path, expand_home(*input))) return false;
+        out.fail(concat(quoted(path), " is ", what, " itself"));
+        return true;
+    };
+    if (is_input(given.model, "the model") || is_input(given.prompt_file, "the text") || is_input(given.base, "the base")) return false;
     if (given.force) return true;
     out.fail(concat(quoted(path), " exists; --force replaces it"));
     return false;

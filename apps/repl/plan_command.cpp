@@ -104,7 +104,7 @@ exit_code plan_command(const arguments& args, output& out) {
     auto facts = make_facts(given, *how);
     if (!facts) {
         out.fail(facts.error().text());
-        return exit_code::model;
+        return facts.error().code == errc::io ? exit_code::io : exit_code::model;
     }
     if (!facts->runs()) {
         if (given.json) out.print(plan_json(*facts));

@@ -11,6 +11,7 @@
 
 #include "colibri/core/concat.hpp"
 #include "colibri/io/byte_size.hpp"
+#include "colibri/io/output_check.hpp"
 #include "colibri/simd/targets.hpp"
 #include "repl/files.hpp"
 
@@ -53,13 +54,17 @@ expert_watch heat_recorder(const std::string& path, const std::shared_ptr<std::o
 }
 
 // Only now, as nothing is to be written for a model that can't be used; and never over the model.
-result<void> open_heat_file(const model& m, const std::string& path, std::ofstream& out) {
+result<void> open_heat_file(const model& m, const options& given, std::ofstream& out) {
+    const std::string& path = *given.record_heat;
     const auto refuse = [&](std::string_view why) { return error{errc::invalid_argument, concat("--record-heat ", quoted(path), ": ", why)}; };
     if (m.params().experts == 0) return refuse("this model has no experts, so there is nothing to record");
     const auto target = expand_home(path);
     for (const auto& part : m.file().parts()) {
         std::error_code none;
         if (std::filesystem::equivalent(part.path, target, none)) return refuse("that is the model itself");
+    }
+    for (const auto& [other, what] : {std::pair(given.prompt_file, "text"), {given.output_file, "output"}, {given.save_base, "base"}}) {
+        if (other && is_same_file(expand_home(*other), target)) return refuse(concat("that is the ", what, " itself"));
     }
     out.open(target, std::ios::trunc);
     if (!out) return refuse(concat("can't be written: ", std::strerror(errno)));
@@ -109,7 +114,7 @@ result<model> open_source(const options& given, const session_options& use, prog
         return problem;
     }
     if (given.record_heat) {
-        if (auto ok = open_heat_file(*source, *given.record_heat, *heat); !ok) return std::move(ok).error();
+        if (auto ok = open_heat_file(*source, given, *heat); !ok) return std::move(ok).error();
     }
     return source;
 }

@@ -172,7 +172,7 @@ TEST_CASE("damaged files of the older form are refused before memory is taken") 
     check(one + dat_entry("a", 1, {1}) + "xy", errc::truncated);
     check(one + dat_entry("a", 1, {1}) + le(std::int32_t{1}) + le(std::int32_t{9}) + "x", errc::truncated);
     check(one + dat_entry("a", 1, {1}) + le(std::int32_t{1}) + le(std::int32_t{1}) + "xy", errc::bad_count);
-    check("In the beginning was the word, and so on.", errc::not_a_file);
+    check("In the beginning was the word, and so on.", errc::bad_magic);
 }
 
 TEST_CASE("damaged GGUF matrices are refused with the tensor's name") {

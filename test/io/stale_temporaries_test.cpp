@@ -22,20 +22,25 @@ TEST_CASE("names of temporary files") {
 TEST_CASE("a killed writer's file goes, a living one's stays") {
     const scratch::folder folder;
     const auto path = folder.path() / "file";
-    const ::pid_t child = ::fork();
-    REQUIRE(child >= 0);
-    if (child == 0) {
-        auto out = atomic_writer::create(path);
-        const std::string bytes(300 * 1024, 'x');
-        if (!out || !out->write(bytes)) ::_exit(1);
-        ::_exit(0);  // without its destructor, as if killed
-    }
-    int status = 0;
-    REQUIRE(::waitpid(child, &status, 0) == child);
-    REQUIRE(status == 0);
+    const auto kill_writer = [&] {
+        const ::pid_t child = ::fork();
+        REQUIRE(child >= 0);
+        if (child == 0) {
+            auto out = atomic_writer::create(path);
+            const std::string bytes(300 * 1024, 'x');
+            if (!out || !out->write(bytes)) ::_exit(1);
+            ::_exit(0);  // without its destructor, as if killed
+        }
+        int status = 0;
+        REQUIRE(::waitpid(child, &status, 0) == child);
+        REQUIRE(status == 0);
+    };
+    kill_writer();
     REQUIRE(scratch::count(folder.path()) == 1);
-    auto living = atomic_writer::create(path);
+    auto living = atomic_writer::create(path);  // removes it
     REQUIRE(living);
+    REQUIRE(scratch::count(folder.path()) == 1);
+    kill_writer();
     REQUIRE(scratch::count(folder.path()) == 2);
     folder.put(".file.1-2-x.part", "no temporary file");
     std::filesystem::create_directory(folder.path() / ".file.1-2-3.part");

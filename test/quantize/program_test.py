@@ -286,7 +286,7 @@ def test_order_by_heat(f):
     given, out, heat = path_of(f, "in.gguf"), path_of(f, "out.gguf"), path_of(f, "heat")
     experts = mixture(given)
     with open(heat, "w", encoding="ascii") as file:
-        file.write("0 0 5,2\n0 1 1,7\n1 0 5,3\n1 1 7\n2 1 7,0\n")
+        file.write("0 0 2,5\n0 1 1,7\n1 0 3,5\n1 1 7\n2 1 0,7\n")
     quantise(f, given, out, "COPY", "--order", heat)
     before, after = Reader(given), Reader(out)
     orders = {0: [5, 2, 3, 0, 1, 4, 6, 7], 1: [7, 0, 1, 2, 3, 4, 5, 6]}

@@ -45,6 +45,12 @@ def temporaries(folder):
     return [name for name in os.listdir(folder) if name.endswith(".part")]
 
 
+def processor_seconds(pid):
+    with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
+        fields = file.read().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def contents(path):
     with open(path, "rb") as file:
         return file.read()
@@ -112,6 +118,22 @@ def test_signals_end_it_cleanly(f):
         assert said.splitlines()[-1].startswith(b"colibri-quantize: interrupted"), said[-200:]
         check(temporaries(f.home), [])
         assert not os.path.exists(out)
+
+
+def test_rules_that_take_for_ever_can_be_stopped(f):
+    given, out = large(f, count=1), os.path.join(f.home, "out.gguf")
+    for number in (signal.SIGINT, signal.SIGTERM):
+        process = start(f, given, out, "Q8_0", "--tensor-type", "(([a-z0-9._]+)*)*X=Q8_0", stderr=subprocess.PIPE)
+        end = time.monotonic() + PATIENCE
+        while processor_seconds(process.pid) < 0.5:  # all else takes hundredths
+            assert time.monotonic() < end and process.poll() is None
+            time.sleep(0.01)
+        process.send_signal(number)
+        _, said = process.communicate(timeout=PATIENCE)
+        check((process.returncode, said.count(b"interrupted"), os.path.exists(out)), (130, 1, False))
+    done = f.run(given, out, "Q8_0", "--tensor-type", "(" * 60000 + "=Q8_0")
+    check(done.returncode, 1)
+    assert b"longer than" in done.stderr, done.stderr[-200:]
 
 
 def test_a_full_disk(f):

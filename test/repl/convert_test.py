@@ -108,8 +108,8 @@ def test_wrong_calls_and_folders(f):
     for words, status, part in ((("convert",), 1, b"DIR OUT"), (("convert", folder), 1, b"DIR OUT"), (("convert", folder, out, "x"), 1, b"DIR OUT"),
                                 (("convert", folder, out, "--type", "q4_k"), 1, b"auto f32 f16 bf16 q8_0"),
                                 (("convert", folder, out, "--pre", "nonsense"), 1, b"nonsense"), (("convert", folder, out, "--temp", "1"), 1, b"--temp"),
-                                (("convert", folder + "x", out), 2, b"no such file"), (("convert", f.model(), out), 2, b"GGUF"),
-                                (("convert", folder, os.path.join(f.home, "none", "x.gguf")), 2, b"folder does not exist"),
+                                (("convert", folder + "x", out), 4, b"no such file"), (("convert", f.model(), out), 2, b"GGUF"),
+                                (("convert", folder, os.path.join(f.home, "none", "x.gguf")), 4, b"folder does not exist"),
                                 (("convert", folder, f.home), 1, b"is a folder")):
         done = f.run(*words)
         check((words, done.returncode, done.stdout), (words, status, b""))

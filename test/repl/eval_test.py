@@ -199,4 +199,27 @@ def test_what_is_refused(f):
     refused(f, 2, "", "eval", "perplexity", "-m", text, "-f", text)
 
 
+def test_texts_are_not_written_over(f):
+    text, link = text_file(f), os.path.join(f.home, "link")
+    os.symlink(text, link)
+    with open(text, "rb") as file:
+        before = file.read()
+    for target in (text, link):
+        refused(f, 1, "the text itself", "imatrix", "-m", f.model(), "-f", text, "-c", "32", "-o", target, "--force")
+        refused(f, 1, "the text itself", "eval", "divergence", "-m", f.model(), "-f", text, "-c", "32", "--save-base", target, "--force")
+        refused(f, 1, "the text itself", "eval", "logits", "-m", f.model(), "-f", text, "-o", target, "--force")
+        refused(f, 1, "the text itself", "eval", "perplexity", "-m", f.model("mixtral"), "-f", text, "-c", "32", "--record-heat", target)
+    with open(text, "rb") as file:
+        check(file.read(), before)
+
+
+def test_what_killed_runs_left_is_removed(f):
+    text, out = text_file(f), os.path.join(f.home, "out.npy")
+    stale = os.path.join(f.home, ".out.npy.1-2-3.part")
+    with open(stale, "wb"):
+        pass
+    good(f, "eval", "logits", "-m", f.model(), "-f", text, "-o", out)
+    check((os.path.exists(stale), os.path.exists(out)), (False, True))
+
+
 run_tests(globals())

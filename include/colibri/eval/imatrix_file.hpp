@@ -214,7 +214,7 @@ inline result<importance_matrix> read_imatrix(byte_source& source, std::string_v
     std::vector<std::byte> head(static_cast<std::size_t>(std::min<std::uint64_t>(source.size(), gguf::foreign_head_size)));
     if (auto ok = source.read_at(0, head); !ok) return std::move(ok).error().within(name);
     if (const auto kind = gguf::describe_foreign(head); !kind.empty()) {
-        return error{errc::not_a_file, concat("this is no importance matrix but ", kind), error::no_offset, std::string(name)};
+        return error{errc::bad_magic, concat("this is no importance matrix but ", kind), error::no_offset, std::string(name)};
     }
     auto e = std::move(old).error();
     e.message = concat("this is no GGUF file, and as an importance matrix of the older form it is damaged: ", e.message);

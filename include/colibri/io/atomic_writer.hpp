@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "colibri/io/file_handle.hpp"
+#include "colibri/io/stale_temporaries.hpp"
 
 namespace colibri {
 
@@ -172,6 +173,7 @@ inline result<atomic_writer> atomic_writer::create(const std::filesystem::path& 
         }
         if (!out.permissions_) out.permissions_ = old.st_mode & 07777u;
     }
+    remove_stale_temporaries(out.path_);  // of writers of this file that were killed
     // The name only has to be free; O_EXCL decides.
     static std::atomic<unsigned> counter{0};
     for (unsigned attempt = 0; attempt < 100; ++attempt) {

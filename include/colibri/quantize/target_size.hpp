@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <numeric>
 #include <optional>
 #include <queue>
 #include <span>
@@ -108,7 +109,38 @@ struct tensor_sample {
     return out;
 }
 
-[[nodiscard]] inline result<std::vector<type_option>> options_of(const planned_tensor& tensor, file_reader& source) {
+/// Named mixtures by falling size, each of which is better than those behind it; what needs importance weights that are missing is passed over.
+inline constexpr std::array size_bases = {mixture::q8_0,   mixture::q6_k,   mixture::q5_k_m, mixture::q5_k_s, mixture::q4_k_m,  mixture::q4_k_s,
+                                          mixture::iq4_xs, mixture::iq3_m,  mixture::iq3_s,  mixture::iq3_xs, mixture::iq3_xxs, mixture::q2_k,
+                                          mixture::iq2_m,  mixture::iq2_s,  mixture::iq2_xs, mixture::iq2_xxs, mixture::iq1_m,  mixture::iq1_s};
+
+/// Types of the tensors `free` of the first of these mixtures that takes at most `room` bytes for them; empty if none does.
+[[nodiscard]] inline std::vector<dtype> base_types(const plan& work, std::span<const std::size_t> free, std::uint64_t room) {
+    std::vector<gguf::tensor_info> targets;
+    for (const std::size_t i : free) targets.push_back(work.tensors[i].target);
+    std::vector<std::size_t> order(free.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::ranges::sort(order, [&](std::size_t a, std::size_t b) { return type_chooser::goes_before(targets[a].name, targets[b].name); });
+    const auto has_importance = [&](std::size_t i) { return !work.tensors[free[i]].importance.empty(); };
+    const bool any_importance = std::ranges::any_of(order, has_importance);
+    for (const auto kind : size_bases) {
+        type_chooser chooser(kind, model_facts::of(work.meta, targets), any_importance);
+        std::vector<dtype> out(free.size());
+        std::uint64_t bytes = 0;
+        bool can_be = true;
+        for (const std::size_t i : order) {
+            out[i] = fitting_type(chooser.choose(targets[i]), targets[i].dims[0]);
+            const auto size = gguf::tensor_bytes(out[i], targets[i].dims, targets[i].n_dims);
+            can_be = can_be && size && (has_importance(i) || !wants_importance(targets[i].name, out[i], kind));
+            if (size) bytes += *size;
+        }
+        if (can_be && bytes <= room) return out;
+    }
+    return {};
+}
+
+/// `least`: nothing smaller is worth looking at.
+[[nodiscard]] inline result<std::vector<type_option>> options_of(const planned_tensor& tensor, file_reader& source, std::optional<dtype> least) {
     auto rows = sample(tensor, source);
     if (!rows) return std::move(rows).error();
     const std::uint64_t columns = tensor.source.dims[0];
@@ -116,19 +148,26 @@ struct tensor_sample {
     std::vector<std::byte> blocks(static_cast<std::size_t>(bytes_of(dtype::f32, columns)));
     std::vector<type_option> options;
     const bool can_be_noise = !tensor.importance.empty() || !wants_importance(tensor.target.name, dtype::iq1_s, mixture::copy);
+    std::uint64_t least_bytes = 0;
+    if (least) {
+        auto bytes = gguf::tensor_bytes(*least, tensor.target.dims, tensor.target.n_dims);
+        if (!bytes) return std::move(bytes).error();
+        least_bytes = *bytes;
+    }
     for (const dtype type : size_choices) {
         auto bytes = gguf::tensor_bytes(type, tensor.target.dims, tensor.target.n_dims);
-        if (!bytes || !quant::is_encodable(type)) continue;
+        if (!bytes || !quant::is_encodable(type) || *bytes < least_bytes) continue;
         if (wants_importance(tensor.target.name, type, mixture::copy) && tensor.importance.empty()) continue;
         if (quant::needs_importance(type) && (tensor.importance.empty() || !can_be_noise)) continue;
         auto wrong = sampled_error(type, rows->values, rows->importance, blocks, back, columns);
         if (!wrong) return std::move(wrong).error();
         options.push_back({type, *bytes, *wrong});
     }
-    if (options.empty()) {  // rows that no block fits
-        auto bytes = gguf::tensor_bytes(dtype::f16, tensor.target.dims, tensor.target.n_dims);
+    if (options.empty()) {  // rows that no block fits, or a mixture's largest type
+        const dtype only = least.value_or(dtype::f16);
+        auto bytes = gguf::tensor_bytes(only, tensor.target.dims, tensor.target.n_dims);
         if (!bytes) return std::move(bytes).error();
-        options.push_back({dtype::f16, *bytes, 0.0});
+        options.push_back({only, *bytes, 0.0});
     }
     return worthwhile(std::move(options));
 }
@@ -136,8 +175,9 @@ struct tensor_sample {
 }  // namespace detail
 
 /// Chooses types for the tensors of a plan that mixtures may choose for, so that all tensors together take at most `budget` bytes (padding
-/// not counted): everything begins as small as it can be, and then the step up that takes away most of a tensor's relative error for its
-/// bytes is taken, as long as one fits. Errors are measured on sampled rows, weighted by importance where there is some.
+/// not counted): everything begins as in the largest named mixture that fits, which knows what tensors matter, or else as small as it can
+/// be; then the step up that takes away most of a tensor's relative error for its bytes is taken, as long as one fits. Errors are measured
+/// on sampled rows, weighted by importance where there is some.
 /// Errors: invalid_argument (nothing fits; says what is the least), bad_value (NaN), canceled, those of reading.
 [[nodiscard]] inline result<void> fit_to_size(plan& work, std::uint64_t budget, std::span<const std::unique_ptr<file_reader>> sources,
                                               thread_pool& pool, const progress_fn& watch) {
@@ -147,6 +187,7 @@ struct tensor_sample {
         if (work.tensors[i].can_change) free.push_back(i);
         else fixed += work.tensors[i].target.bytes;
     }
+    const auto base = detail::base_types(work, free, budget - std::min(budget, fixed));
     std::vector<std::vector<type_option>> options(free.size());
     std::optional<std::pair<std::size_t, error>> failure;
     std::mutex mutex;
@@ -158,7 +199,7 @@ struct tensor_sample {
                 if (failure && failure->first < i) return;
             }
             const auto& tensor = work.tensors[free[i]];
-            auto found = detail::options_of(tensor, *sources[tensor.source.part]);
+            auto found = detail::options_of(tensor, *sources[tensor.source.part], base.empty() ? std::nullopt : std::optional(base[i]));
             const std::lock_guard lock(mutex);
             if (!found) {
                 if (!failure || i < failure->first) failure.emplace(i, std::move(found).error().within(concat("tensor ", quoted(tensor.source.name))));

@@ -18,6 +18,9 @@ namespace colibri::quantize {
 /// Rules "REGEX=TYPE" in their order; the first that is found in a tensor's name counts.
 class type_rules {
 public:
+    /// Bytes of an expression at most.
+    static constexpr std::size_t longest_rule = 1000;
+
     /// Adds a rule: a regular expression (ECMAScript; case doesn't matter), '=', and a tensor type.
     /// Errors: invalid_argument (no '=', no such type, not a regular expression).
     [[nodiscard]] result<void> add(std::string_view text) {
@@ -28,6 +31,9 @@ public:
         auto type = parse_tensor_type(text.substr(equals + 1));
         if (!type) return std::move(type).error();
         const std::string pattern(text.substr(0, equals));
+        if (pattern.size() > longest_rule) {  // the library's compiler of expressions calls itself for each bracket
+            return error{errc::invalid_argument, concat(quoted(pattern, 60), " is longer than the ", longest_rule, " bytes that a rule may have")};
+        }
         try {
             rules_.push_back({std::regex(pattern, std::regex::ECMAScript | std::regex::icase), pattern, *type, false});
         } catch (const std::regex_error&) {
