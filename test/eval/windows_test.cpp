@@ -46,7 +46,9 @@ eval::importance_matrix collect(const model& m, const eval::text_windows& text, 
 
 void check_same(const eval::importance_matrix& a, const eval::importance_matrix& b) {
     REQUIRE(a.entries.size() == b.entries.size());
-    for (const auto& [name, entry] : a.entries) {
+    for (const auto& pair : a.entries) {
+        const auto& name = pair.first;
+        const auto& entry = pair.second;
         CAPTURE(name);
         REQUIRE(b.find(name) != nullptr);
         CHECK(b.find(name)->sums == entry.sums);
@@ -171,7 +173,9 @@ TEST_CASE("importance: sums of squares of each product's input, once per tensor"
     CHECK(matrix.chunks == 6);
     const auto& h = m.params();
     CHECK(matrix.entries.size() == std::size_t{h.layers} * 7 + 1);
-    for (const auto& [name, entry] : matrix.entries) {
+    for (const auto& pair : matrix.entries) {
+        const auto& name = pair.first;
+        const auto& entry = pair.second;
         CAPTURE(name);
         CHECK(entry.counts == std::vector<double>{96.0});
     }

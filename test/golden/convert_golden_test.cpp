@@ -45,11 +45,12 @@ fs::path converted(const fs::path& hf, const fs::path& to, convert::weight_type 
 /// The keys that describe model and tokenizer are the same; names and labels are free.
 void check_metadata(const colibri::gguf::file& ours, const colibri::gguf::file& reference) {
     const std::set<std::string> free{"general.name", "general.size_label"};
-    for (const auto& [key, value] : reference.meta().entries()) {
+    for (const auto& wanted : reference.meta().entries()) {
+        const std::string& key = wanted.key;
         if (free.contains(key)) continue;
         const auto* found = ours.meta().find(key);
         CHECK_MESSAGE(found != nullptr, "no key " << key);
-        if (found != nullptr) CHECK_MESSAGE(*found == value, "another value of " << key);
+        if (found != nullptr) CHECK_MESSAGE(*found == wanted.value, "another value of " << key);
     }
     for (const auto& entry : ours.meta().entries()) {
         if (!free.contains(entry.key)) CHECK_MESSAGE(reference.meta().contains(entry.key), "an additional key " << entry.key);
@@ -167,7 +168,9 @@ TEST_CASE("pre-tokenizers are recognised by their rules") {
     if (const auto index = golden::folder("tokenizers/pre/index.json")) {
         golden::tally tally("tokenizers/pre/index.json");
         const auto all = read_json(*index);
-        for (const auto& [name, entry] : all.items()) {
+        for (const auto& item : all.items()) {
+            const std::string name = item.key();
+            const auto& entry = item.value();
             CAPTURE(name);
             nlohmann::json rules = nlohmann::json::array();
             for (const auto& pattern : entry["rules"])

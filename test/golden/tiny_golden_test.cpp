@@ -109,7 +109,9 @@ TEST_CASE("the tiny model's importance matrix is the reference's") {
     CHECK(ours.chunks == wanted.chunks);
     CHECK(ours.entries.size() == wanted.entries.size());
     double worst = 0.0;
-    for (const auto& [name, entry] : wanted.entries) {
+    for (const auto& pair : wanted.entries) {
+        const auto& name = pair.first;
+        const auto& entry = pair.second;
         CAPTURE(name);
         const auto mine = ours.mean(name, entry.columns());
         REQUIRE(mine);
