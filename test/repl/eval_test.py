@@ -55,7 +55,7 @@ def test_perplexity(f):
 def test_perplexity_does_not_depend_on_how_it_is_computed(f):
     wanted = perplexity(f)["perplexity"]
     for more in (("-t", "1"), ("-t", "3"), ("-ub", "7"), ("-ub", "32"), ("-b", "64"), ("--weights", "mapped"), ("--weights", "resident"),
-                 ("--weights", "streamed", "--memory", "100M"), ("--no-mmap",)):
+                 ("--weights", "streamed", "--memory", "400M"), ("--no-mmap",)):
         check(perplexity(f, *more)["perplexity"], wanted)
     exact = perplexity(f, "--exact")
     assert exact["exact"] and abs(exact["perplexity"]["value"] / wanted["value"] - 1) < 1e-3, exact  # the F16 cache is left out
@@ -137,7 +137,7 @@ def test_imatrix(f):
     assert "imatrix.chunk_count" in json.dumps(listing), listing
     refused(f, 1, "--force", "imatrix", "-m", f.model(), "-f", text_file(f), "-c", "32", "-o", one)
     refused(f, 1, "itself", "imatrix", "-m", f.model(), "-f", text_file(f), "-c", "32", "-o", f.model(), "--force")
-    for more in (("-t", "1"), ("-t", "3"), ("--weights", "mapped"), ("--weights", "streamed", "--memory", "100M", "-ub", "512")):
+    for more in (("-t", "1"), ("-t", "3"), ("--weights", "mapped"), ("--weights", "streamed", "--memory", "400M", "-ub", "512")):
         imatrix(f, two, "--force", *more)
         check(contents(two) == contents(one), True)
     # Merging with itself doubles sums and counts: the statistics of means stay.
