@@ -2,11 +2,11 @@
 
 #include <doctest/doctest.h>
 
-#include <random>
 #include <string>
 #include <vector>
 
 #include "support/scratch.hpp"
+#include "support/random_values.hpp"
 
 using namespace colibri;
 using gguf::metadata;
@@ -20,13 +20,6 @@ tensor_info plan(std::string name, std::uint64_t floats, unsigned part = 0) {
     out.dims[0] = floats;
     out.bytes = floats * 4;
     out.part = part;
-    return out;
-}
-
-std::string noise(std::size_t size, unsigned seed) {
-    std::mt19937 random(seed);
-    std::string out(size, '\0');
-    for (char& c : out) c = static_cast<char>(random());
     return out;
 }
 
@@ -50,7 +43,7 @@ std::vector<unsigned> parts_of(const std::vector<tensor_info>& tensors) {
 // Writes all tensors; the contents are noise of the tensor's index.
 void fill(gguf::shard_writer& out) {
     for (unsigned i = 0; i < out.tensors().size(); ++i) {
-        const std::string all = noise(static_cast<std::size_t>(out.tensors()[i].bytes), i);
+        const std::string all = test_support::random_text(static_cast<std::size_t>(out.tensors()[i].bytes), i);
         CHECK(out.next() == &out.tensors()[i]);
         REQUIRE(out.write(bytes_of(all).first(all.size() / 2)));
         REQUIRE(out.write(bytes_of(all).subspan(all.size() / 2)));
@@ -154,7 +147,7 @@ TEST_CASE("a set is read back as the model that was written") {
         CHECK(tensor.part == out.tensors()[i].part);
         CHECK(tensor.offset == out.tensors()[i].offset);
         CHECK(scratch::read(whole.parts()[tensor.part].path).substr(tensor.offset, tensor.bytes) ==
-              noise(static_cast<std::size_t>(tensor.bytes), i));
+              test_support::random_text(static_cast<std::size_t>(tensor.bytes), i));
     }
     const auto last = gguf::file::open(out.paths()[2], {.whole = false}).value();
     CHECK(last.meta().size() == 4);

@@ -9,6 +9,7 @@
 #include "colibri/gguf/file.hpp"
 #include "support/gguf_bytes.hpp"
 #include "support/scratch.hpp"
+#include "support/random_values.hpp"
 
 using namespace colibri;
 using gguf::metadata;
@@ -23,13 +24,6 @@ tensor_info plan(std::string name, dtype type, std::vector<std::uint64_t> dims) 
     out.type = type;
     out.n_dims = static_cast<unsigned>(dims.size());
     for (std::size_t i = 0; i < dims.size(); ++i) out.dims[i] = dims[i];
-    return out;
-}
-
-std::string noise(std::size_t size, unsigned seed) {
-    std::mt19937 random(seed);
-    std::string out(size, '\0');
-    for (char& c : out) c = static_cast<char>(random());
     return out;
 }
 
@@ -70,7 +64,7 @@ TEST_CASE("what is written is read back, for any alignment and any pieces") {
         std::mt19937 random(10);
         for (const auto& tensor : out->tensors()) {
             CHECK(out->next() == &tensor);
-            contents.push_back(noise(static_cast<std::size_t>(tensor.bytes), static_cast<unsigned>(contents.size())));
+            contents.push_back(test_support::random_text(static_cast<std::size_t>(tensor.bytes), static_cast<unsigned>(contents.size())));
             std::string_view left = contents.back();
             while (!left.empty()) {
                 const std::size_t now = 1 + random() % left.size();

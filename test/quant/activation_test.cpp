@@ -6,24 +6,17 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
-#include <random>
 #include <vector>
 
 #include "colibri/core/buffer.hpp"
 #include "colibri/quant/format_list.hpp"
 #include "support/fma.hpp"
+#include "support/random_values.hpp"
 
 using namespace colibri;
 using namespace colibri::quant;
 
 namespace {
-
-std::vector<float> noise(std::size_t n, unsigned seed) {
-    std::mt19937 bits(seed);
-    std::vector<float> out(n);
-    for (auto& v : out) v = (static_cast<float>(bits() >> 8) * 0x1p-24f - 0.5f) * 3.0f;
-    return out;
-}
 
 template <std::size_t Group>
 struct column {
@@ -61,8 +54,8 @@ void check_codes(const std::vector<float>& x) {
 }  // namespace
 
 TEST_CASE("codes are x times the rounded reciprocal of the scale, to the nearest, ties to even") {
-    check_codes<32>(noise(576, 1));
-    check_codes<256>(noise(1024, 2));
+    check_codes<32>(test_support::uniform_values(576, 1));
+    check_codes<256>(test_support::uniform_values(1024, 2));
 }
 
 TEST_CASE("the compiler's fusing doesn't change activations") {
@@ -72,7 +65,7 @@ TEST_CASE("the compiler's fusing doesn't change activations") {
     }
     // Values whose product with the reciprocal lies at a tie or one rounding beside it: a fused sum would move some of
     // them.
-    auto x = noise(256 * 64, 3);
+    auto x = test_support::uniform_values(256 * 64, 3);
     std::size_t touchy = 0;
     for (std::size_t g = 0; g < x.size() / 32; ++g) {
         float* group = x.data() + g * 32;
@@ -113,7 +106,7 @@ TEST_CASE("ties go to the even code") {
 }
 
 TEST_CASE("a code is at most half a step off") {
-    const auto x = noise(256 * 40, 4);
+    const auto x = test_support::uniform_values(256 * 40, 4);
     const column<256> y(x);
     for (std::size_t i = 0; i < x.size(); ++i) {
         const double d = y.scales[i / 256];
@@ -150,7 +143,7 @@ TEST_CASE("a zero group is zero; the largest floats are no special case") {
 TEST_CASE("an infinity or a NaN makes the scale of its group NaN and leaves the others alone") {
     for (const float bad : {std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity(),
                             std::numeric_limits<float>::quiet_NaN()}) {
-        auto x = noise(96, 5);
+        auto x = test_support::uniform_values(96, 5);
         x[50] = bad;
         const column<32> y(x);
         CHECK(std::isfinite(y.scales[0]));
@@ -173,7 +166,7 @@ TEST_CASE("a matrix of columns lies inside its bytes, without overlaps, padded w
         CHECK(m.columns == n);
         std::vector<std::vector<float>> x;
         for (std::size_t c = 0; c < n; ++c) {
-            x.push_back(noise(k, static_cast<unsigned>(100 + c)));
+            x.push_back(test_support::uniform_values(k, static_cast<unsigned>(100 + c)));
             quantise_column(x[c].data(), m, c);
         }
         for (std::size_t c = 0; c < n; ++c) {
@@ -194,7 +187,7 @@ TEST_CASE("a matrix of columns lies inside its bytes, without overlaps, padded w
 }
 
 TEST_CASE("a Q8_K block is quantised as activations are, per 256") {
-    auto x = noise(512, 6);
+    auto x = test_support::uniform_values(512, 6);
     const column<256> y(x);
     for (std::size_t b = 0; b < 2; ++b) {
         const q8_k block = q8_k::encode(x.data() + b * 256);
@@ -239,7 +232,7 @@ struct residual_column {
 
 void check_residuals(std::size_t k, std::size_t outlier) {
     CAPTURE(k);
-    auto x = noise(k, 71);
+    auto x = test_support::uniform_values(k, 71);
     x[outlier] = 40.0f;
     const residual_column y(x);
     float scale_sum = 0.0f;
@@ -267,14 +260,14 @@ TEST_CASE("a group whose scale is over a fraction of the mean has a residual, ot
     check_residuals(576, 100);
     check_residuals(576, 575);  // in the last chunk, which isn't whole
     check_residuals(4096, 3000);
-    auto mixed = noise(1024, 72);
+    auto mixed = test_support::uniform_values(1024, 72);
     for (std::size_t i = 0; i < 512; ++i) mixed[i] *= 0.03f;  // half of the groups are below the mean
     const residual_column y(mixed);
     for (std::size_t g = 0; g < 32; ++g) CHECK(y.view.has_residual(g) == (g >= 16));
 }
 
 TEST_CASE("columns whose scales are all alike have no residuals") {
-    const auto flat = noise(4096, 73);
+    const auto flat = test_support::uniform_values(4096, 73);
     const residual_column y(flat);
     for (std::size_t g = 0; g < 128; ++g) CHECK(!y.view.has_residual(g));
     // Just above the limit: sixteen groups of scale 1 and one of 1.9 (mean 1.053, times residual_peak 1.84).
@@ -289,7 +282,7 @@ TEST_CASE("residuals: zeros, exact values and NaN have none") {
     std::vector<float> exact(512, 0.0f);
     exact[5] = 127.0f;  // a large scale, and nothing left
     CHECK(!residual_column(exact).view.has_residual(0));
-    auto broken = noise(512, 74);
+    auto broken = test_support::uniform_values(512, 74);
     broken[0] = 1000.0f;
     broken[400] = std::numeric_limits<float>::quiet_NaN();
     for (std::size_t g = 0; g < 16; ++g) CHECK(!residual_column(broken).view.has_residual(g));

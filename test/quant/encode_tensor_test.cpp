@@ -14,6 +14,7 @@
 
 #include "colibri/quant/encoders.hpp"
 #include "support/fma.hpp"
+#include "support/random_values.hpp"
 
 using namespace colibri;
 using namespace colibri::quant;
@@ -23,20 +24,8 @@ namespace {
 using searched = format_list<q4_0, q4_1, q5_0, q5_1, q8_0, iq4_nl, mxfp4, nvfp4, q1_0, q2_0, tq1_0, tq2_0, q2_k, q3_k, q4_k, q5_k,
                              q6_k, iq4_xs>;
 
-std::vector<float> values_of(std::size_t n, unsigned seed, float scale = 1.0f) {
-    std::mt19937 bits(seed);
-    std::vector<float> out(n);
-    for (auto& v : out) {
-        // The sum of four uniform values is near enough to a bell, and the same with every standard library.
-        float sum = 0;
-        for (int i = 0; i < 4; ++i) sum += static_cast<float>(bits() >> 8) * 0x1p-24f - 0.5f;
-        v = sum * scale;
-    }
-    return out;
-}
-
 std::vector<float> weights_of(std::size_t n, unsigned seed) {
-    auto out = values_of(n, seed);
+    auto out = test_support::bell_values(n, seed);
     for (auto& v : out) v = v * v * 8 + 0.01f;
     return out;
 }
@@ -146,7 +135,7 @@ TEST_CASE("a block's bytes depend on nothing but its values and weights") {
     for_each_format(searched{}, []<class F>(std::type_identity<F>) {
         CAPTURE(std::string(name(F::type)));
         const std::size_t blocks = 19;  // no whole number of batches
-        const auto x = values_of(blocks * F::block_size, 1);
+        const auto x = test_support::bell_values(blocks * F::block_size, 1);
         const auto w = weights_of(x.size(), 2);
         for (const float* importance : {static_cast<const float*>(nullptr), w.data()}) {
             const auto together = encoded<F>(x, importance);
@@ -170,7 +159,7 @@ TEST_CASE("a block's bytes depend on nothing but its values and weights") {
 TEST_CASE("importance moves errors to where they don't matter") {
     for_each_format(searched{}, []<class F>(std::type_identity<F>) {
         CAPTURE(std::string(name(F::type)));
-        const auto x = values_of(64 * F::block_size, 3);
+        const auto x = test_support::bell_values(64 * F::block_size, 3);
         const auto w = weights_of(x.size(), 4);
         const double without = weighted_error(x, decoded(encoded<F>(x, nullptr)), w);
         const double with = weighted_error(x, decoded(encoded<F>(x, w.data())), w);
@@ -191,7 +180,7 @@ TEST_CASE("importance moves errors to where they don't matter") {
 TEST_CASE("values of any size keep their relative error") {
     for_each_format(searched{}, []<class F>(std::type_identity<F>) {
         CAPTURE(std::string(name(F::type)));
-        const auto x = values_of(32 * F::block_size, 6);
+        const auto x = test_support::bell_values(32 * F::block_size, 6);
         const auto w = weights_of(x.size(), 7);
         const double error = weighted_error(x, decoded(encoded<F>(x, w.data())), w);
         // A half float holds whole scales of these; NVFP4's 8-bit scales are coarse below 2^-6 and end at 448.
@@ -230,7 +219,7 @@ TEST_CASE("extreme values are encoded without undefined conversions") {
 TEST_CASE("a value that isn't finite spoils its own block only") {
     for_each_format(searched{}, []<class F>(std::type_identity<F>) {
         CAPTURE(std::string(name(F::type)));
-        auto x = values_of(20 * F::block_size, 8);
+        auto x = test_support::bell_values(20 * F::block_size, 8);
         const auto w = weights_of(x.size(), 9);
         const auto sound = decoded(encoded<F>(x, w.data()));
         for (const float bad : {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
@@ -265,7 +254,7 @@ TEST_CASE("values that a format holds exactly come back exactly") {
 }
 
 TEST_CASE("rows: types, sizes and importance are checked") {
-    const auto x = values_of(512, 11);
+    const auto x = test_support::bell_values(512, 11);
     const auto w = weights_of(512, 12);
     for (const auto& row : dtype_table) {
         CAPTURE(std::string(row.name));
@@ -288,7 +277,7 @@ TEST_CASE("rows: types, sizes and importance are checked") {
 }
 
 TEST_CASE("rows are as their blocks, at any alignment") {
-    const auto x = values_of(32 * 256, 13);
+    const auto x = test_support::bell_values(32 * 256, 13);
     const auto w = weights_of(x.size(), 14);
     const auto blocks = encoded<q4_k>(x, w.data());
     std::vector<std::byte> out(blocks.size() * sizeof(q4_k) + 1);

@@ -12,6 +12,7 @@
 
 #include "colibri/quant/format_list.hpp"
 #include "support/fma.hpp"
+#include "support/random_values.hpp"
 
 using namespace colibri;
 using namespace colibri::quant;
@@ -33,18 +34,6 @@ std::array<float, F::block_size> values(const F& block) {
 template <class F>
 bool same(const F& a, const F& b) {
     return std::memcmp(&a, &b, sizeof(F)) == 0;
-}
-
-std::vector<float> gaussian(std::size_t n, unsigned seed, float scale = 1.0f) {
-    std::mt19937 bits(seed);
-    std::vector<float> out(n);
-    for (auto& v : out) {
-        // The sum of four uniform values is near enough to a bell, and the same with every standard library.
-        float sum = 0;
-        for (int i = 0; i < 4; ++i) sum += static_cast<float>(bits() >> 8) * 0x1p-24f - 0.5f;
-        v = sum * scale;
-    }
-    return out;
 }
 
 /// Largest error that rounding to the format's steps may cause for one block, given how it is made.
@@ -82,7 +71,7 @@ TEST_CASE("encoding a block errs by no more than its step") {
     for_each_block_encoder([]<class F>(std::type_identity<F>) {
         CAPTURE(std::string(name(F::type)));
         for (const float scale : {1e-3f, 1.0f, 300.0f}) {
-            const auto x = gaussian(200 * F::block_size, 7, scale);
+            const auto x = test_support::bell_values(200 * F::block_size, 7, scale);
             for (std::size_t b = 0; b < 200; ++b) {
                 const float* block = x.data() + b * F::block_size;
                 const auto decoded = values(F::encode(block));
@@ -122,7 +111,7 @@ TEST_CASE("a constant block keeps its value to a half float's precision") {
 TEST_CASE("what a symmetric encoder wrote, it writes again") {
     for_each_format(format_list<q4_0, q5_0, q8_0, mxfp4>{}, []<class F>(std::type_identity<F>) {
         CAPTURE(std::string(name(F::type)));
-        const auto x = gaussian(300 * F::block_size, 11, 2.0f);
+        const auto x = test_support::bell_values(300 * F::block_size, 11, 2.0f);
         for (std::size_t b = 0; b < 300; ++b) {
             const F once = F::encode(x.data() + b * F::block_size);
             CHECK(same(F::encode(values(once).data()), once));
@@ -137,7 +126,7 @@ TEST_CASE("one infinity or NaN is seen in every value of its block") {
                              std::numeric_limits<float>::quiet_NaN(), -std::numeric_limits<float>::quiet_NaN()};
         for (const float value : bad) {
             for (const std::size_t place : {std::size_t{0}, F::block_size / 2, F::block_size - 1}) {
-                auto x = gaussian(F::block_size, 3);
+                auto x = test_support::bell_values(F::block_size, 3);
                 x[place] = value;
                 for (const float v : values(F::encode(x.data()))) CHECK(!std::isfinite(v));
             }

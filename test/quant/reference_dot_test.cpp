@@ -16,18 +16,12 @@
 #include "colibri/quant/rows.hpp"
 #include "support/fma.hpp"
 #include "support/scales.hpp"
+#include "support/random_values.hpp"
 
 using namespace colibri;
 using namespace colibri::quant;
 
 namespace {
-
-std::vector<float> noise(std::size_t n, unsigned seed) {
-    std::mt19937 bits(seed);
-    std::vector<float> out(n);
-    for (auto& v : out) v = (static_cast<float>(bits() >> 8) * 0x1p-24f - 0.5f) * 3.0f;
-    return out;
-}
 
 /// Blocks of random codes and integer scales; half-float scales between 2^-9 and 2^-5, both signs.
 template <class F>
@@ -118,7 +112,7 @@ TEST_CASE("the product of every format is that of its decoded values") {
         for (const std::size_t k : {std::size_t{256}, std::size_t{576}, std::size_t{640}, std::size_t{2048}}) {
             if (k % F::block_size != 0) continue;
             CAPTURE(k);
-            auto x = noise(k, 17);
+            auto x = test_support::uniform_values(k, 17);
             x[k / 3] = 50.0f;  // a group with a residual, where there are enough groups
             const auto p = multiply(random_blocks<F>(k / F::block_size, static_cast<unsigned>(k)), x);
             // Per run of 16 or 32 at most two fused additions, each 2^-24, twice with a residual, and the product of two scales;
@@ -135,7 +129,7 @@ TEST_CASE("float products: sixteen lanes by index, fused, added as a fixed tree"
                                 std::size_t{576}, std::size_t{1003}}) {
         CAPTURE(k);
         const auto row = random_blocks<f16>(k, 23);
-        const auto x = noise(k, 24);
+        const auto x = test_support::uniform_values(k, 24);
         std::array<float, 16> lane{};
         for (std::size_t begin = 0; begin < k; begin += 16) {
             for (std::size_t i = begin; i < std::min(begin + 16, k); ++i) {
@@ -153,7 +147,7 @@ TEST_CASE("float products: sixteen lanes by index, fused, added as a fixed tree"
 TEST_CASE("quantised products: one fused step for the codes, then one for the minimums, runs in order") {
     // Values at which any other order gives other bits.
     const std::size_t k = 64;
-    const auto x = noise(k, 31);
+    const auto x = test_support::uniform_values(k, 31);
     const quantised_column column(x);
     const auto& y = column.view.plane;
     REQUIRE(!column.view.has_residual(0));
@@ -189,7 +183,7 @@ TEST_CASE("quantised products: one fused step for the codes, then one for the mi
 }
 
 TEST_CASE("super-blocks: each run with its scale, then its minimum") {
-    const auto x = noise(512, 41);
+    const auto x = test_support::uniform_values(512, 41);
     const quantised_column column(x);
     const auto& y = column.view.plane;
     const auto dot = [&](const auto& block, std::size_t base, std::size_t begin, std::size_t n) {
@@ -240,7 +234,7 @@ TEST_CASE("the largest codes and scales") {
 }
 
 TEST_CASE("NaN in weights or activations reaches the product") {
-    auto x = noise(64, 51);
+    auto x = test_support::uniform_values(64, 51);
     auto row = random_blocks<q8_0>(2, 52);
     CHECK(std::isfinite(multiply(row, x).got));
     x[40] = std::numeric_limits<float>::quiet_NaN();
@@ -259,7 +253,7 @@ TEST_CASE("the compiler's fusing doesn't change products") {
         CAPTURE(std::string(name(F::type)));
         const std::size_t k = 1024;
         const auto row = random_blocks<F>(k / F::block_size, 61);
-        const auto x = noise(k, 62);
+        const auto x = test_support::uniform_values(k, 62);
         const float plain = multiply(row, x).got;
         float fused = 0;
         if constexpr (float_format<F>) {

@@ -18,7 +18,7 @@ struct json_style {
     std::optional<std::string> indent = {};  ///< one level; nothing: all on one line
     std::string between = ", ";              ///< between items; "," if there is an indent and nobody says otherwise
     std::string colon = ": ";
-    bool ascii = false;                      ///< \uXXXX for everything else
+    bool ascii = false;                      ///< characters beyond ASCII as \u and four hexadecimal digits
     bool sorted = false;                     ///< members by key
 };
 
