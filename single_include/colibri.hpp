@@ -44173,7 +44173,6 @@ public:
     /// none (of several files the last rename may still fail). Errors: those of check_outputs, gguf::writer and pipeline::run.
     [[nodiscard]] result<void> write(thread_pool& pool, const pipeline_observer& observer = {}) const {
         if (auto ok = check_output(); !ok) return ok;
-        for (const auto& file : files_) remove_stale_temporaries(file.path);
         std::vector<gguf::writer> writers;
         for (const auto& file : files_) {
             auto made = gguf::writer::create(file.path, file.meta, file.tensors);

@@ -33,7 +33,6 @@ exit_code write_files(const inspection& job, const std::filesystem::path& output
     for (const auto& path : plan->paths) {
         if (auto ok = check_output(path, files_of(job.model), job.args.given.force); !ok) return job.fail(ok.error());
     }
-    for (const auto& path : plan->paths) remove_stale_temporaries(path);  // of processes that were killed
     if (auto ok = gguf::rewrite(job.model, *plan, output, job.watch(verb)); !ok) return job.fail(ok.error());
     job.out.clear_progress();
     tell_files(job, plan->paths);

@@ -1,11 +1,12 @@
 #include "repl/measuring.hpp"
 
 #include <cmath>
+#include <filesystem>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "colibri/core/concat.hpp"
-#include "colibri/core/escape.hpp"
 #include "colibri/io/output_check.hpp"
 #include "repl/files.hpp"
 #include "repl/format.hpp"
@@ -24,17 +25,20 @@ std::optional<std::string> read_text_file(const std::string& path, output& out) 
 }
 
 bool may_write(const std::string& path, const options& given, output& out) {
-    std::error_code problem;
-    if (!std::filesystem::exists(path, problem)) return true;
-    const auto is_input = [&](const std::optional<std::string>& input, std::string_view what) {
-        if (!input || !is_same_file(path, expand_home(*input))) return false;
-        out.fail(concat(quoted(path), " is ", what, " itself"));
-        return true;
-    };
-    if (is_input(given.model, "the model") || is_input(given.prompt_file, "the text") || is_input(given.base, "the base")) return false;
-    if (given.force) return true;
-    out.fail(concat(quoted(path), " exists; --force replaces it"));
-    return false;
+    std::vector<std::filesystem::path> inputs;
+    for (const auto* name : {&given.model, &given.prompt_file, &given.base}) {
+        if (*name) inputs.push_back(expand_home(**name));
+    }
+    if (given.model) {  // a split one's other parts; what else is wrong with it, opening it will tell
+        if (const auto file = gguf::file::open(*given.model)) {
+            for (const auto& part : file->parts()) inputs.push_back(part.path);
+        }
+    }
+    if (auto ok = check_output(path, inputs, given.force); !ok) {
+        out.fail(ok.error().text());
+        return false;
+    }
+    return true;
 }
 
 std::optional<model> open_for_windows(const options& given, std::uint32_t window, bool logits, session_options& use, output& out,

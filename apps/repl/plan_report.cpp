@@ -85,7 +85,7 @@ struct plan_figures {
                          [](const auto& a, const auto& b) { return a.first > b.first; });
     }
 
-    /// Of the experts that aren't cached.
+    /// Share of the experts that isn't cached.
     [[nodiscard]] double uncached_share() const noexcept {
         double slots = 0.0, units = 0.0;
         for (const auto& cache_plan : plan.streaming.caches) {

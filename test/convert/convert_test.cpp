@@ -290,6 +290,18 @@ TEST_CASE("convert: config.json is checked") {
     CHECK(changed([](json&) {}).notes().empty());
 }
 
+TEST_CASE("convert: numbers that the engine would refuse are refused") {
+    for (const auto& [key, value] : {std::pair{"rms_norm_eps", -1.0}, {"rms_norm_eps", 3.0}, {"rope_theta", 1e300}, {"rope_theta", 0.0}}) {
+        const copy hf("llama");
+        const std::string name = key;
+        const double number = value;
+        hf.change("config.json", [&](json& c) { c[name] = number; });
+        CAPTURE(name);
+        CAPTURE(number);
+        CHECK_FALSE(convert::conversion::open(hf.path()));
+    }
+}
+
 TEST_CASE("convert: what an architecture's code takes for granted is checked") {
     const auto code = [](const std::string& model, const std::function<void(json&)>& edit, const std::string& part) {
         const copy hf(model);

@@ -205,9 +205,9 @@ def test_texts_are_not_written_over(f):
     with open(text, "rb") as file:
         before = file.read()
     for target in (text, link):
-        refused(f, 1, "the text itself", "imatrix", "-m", f.model(), "-f", text, "-c", "32", "-o", target, "--force")
-        refused(f, 1, "the text itself", "eval", "divergence", "-m", f.model(), "-f", text, "-c", "32", "--save-base", target, "--force")
-        refused(f, 1, "the text itself", "eval", "logits", "-m", f.model(), "-f", text, "-o", target, "--force")
+        refused(f, 1, "itself", "imatrix", "-m", f.model(), "-f", text, "-c", "32", "-o", target, "--force")
+        refused(f, 1, "itself", "eval", "divergence", "-m", f.model(), "-f", text, "-c", "32", "--save-base", target, "--force")
+        refused(f, 1, "itself", "eval", "logits", "-m", f.model(), "-f", text, "-o", target, "--force")
         refused(f, 1, "the text itself", "eval", "perplexity", "-m", f.model("mixtral"), "-f", text, "-c", "32", "--record-heat", target)
     with open(text, "rb") as file:
         check(file.read(), before)

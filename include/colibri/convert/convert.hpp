@@ -15,6 +15,7 @@
 #include "colibri/convert/weight_type.hpp"
 #include "colibri/core/progress.hpp"
 #include "colibri/gguf/writer.hpp"
+#include "colibri/model/hparams.hpp"
 
 namespace colibri::convert {
 
@@ -35,7 +36,7 @@ struct convert_write_options {
 class conversion {
 public:
     /// `path`: a folder, or the only .safetensors file of one, whose other files lie beside it. Errors: those of weight_files,
-    /// find_family, describe_model, plan_tensors and write_tokenizer.
+    /// find_family, describe_model, plan_tensors, write_tokenizer and read_hparams (values that no engine could use).
     [[nodiscard]] static result<conversion> open(const std::filesystem::path& path, const convert_options& options = {});
 
     [[nodiscard]] const gguf::metadata& meta() const noexcept { return meta_; }
@@ -136,6 +137,8 @@ inline result<conversion> conversion::open(const std::filesystem::path& path, co
     out.meta_.set("general.quantization_version", std::uint32_t{2});
     const tokenizer_source source{folder, &*config, out.sizes_.vocabulary, options.pre};
     if (auto ok = write_tokenizer(source, out.meta_, out.notes_); !ok) return std::move(ok).error();
+    // What the engine wouldn't load isn't made: numbers of config.json can be out of range.
+    if (auto sound = read_hparams(out.meta_); !sound) return within(std::move(sound).error());
     return out;
 }
 

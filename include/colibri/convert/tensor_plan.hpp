@@ -19,7 +19,7 @@ namespace colibri::convert {
 struct planned_tensor {
     gguf::tensor_info info;                   ///< its type is chosen later; F32 until then
     std::vector<const source_tensor*> parts;  ///< one below the other; experts are parts
-    std::uint32_t permuted_heads = 0;         ///< rows of each head: both halves become neighbouring pairs
+    std::uint32_t permuted_heads = 0;         ///< heads whose rows change places: halves become neighbouring pairs; 0: none
     bool plus_one = false;                    ///< stored as 1 + w
     bool keeps_f32 = false;                   ///< whatever type the file has
     std::vector<float> values;                ///< computed values in place of parts
