@@ -5425,6 +5425,8 @@ inline result<void> atomic_writer::copy(int source, std::uint64_t offset, std::u
         if (put < 0 && (errno == ENOSPC || errno == EDQUOT || errno == EFBIG || errno == EIO)) return fail("write", errno);
         if (put <= 0) break;  // not between these files; or the source ends, which reading will tell
         written_ += static_cast<std::uint64_t>(put);
+        unsynced_ += static_cast<std::uint64_t>(put);
+        start_sync();
         offset += static_cast<std::uint64_t>(put);
         count -= static_cast<std::uint64_t>(put);
     }
@@ -14891,7 +14893,7 @@ struct searching_encoder {
 
     static void encode(const float* x, const float* importance, std::size_t blocks, F* out) noexcept {
         constexpr std::size_t n = F::block_size;
-        search_output<shape::size> found;
+        search_output<shape::size> found{};  // not every search has a minimum
         for (std::size_t first = 0; first < blocks; first += batch) {
             const std::size_t count = blocks - first < batch ? blocks - first : batch;
             search_input in{x + first * n, importance == nullptr ? nullptr : importance + first * n};
@@ -24829,7 +24831,9 @@ template <class Each>
     std::uint64_t number = 0;
     while (in.getline(room.data(), static_cast<std::streamsize>(room.size()))) {
         ++number;
-        if (!detail::parse_heat_line(std::string_view(room.data()), line)) {
+        // What was taken includes the line's end, but for the last one's; a NUL is no end.
+        const std::string_view text(room.data(), static_cast<std::size_t>(in.gcount()) - (in.eof() ? 0 : 1));
+        if (!detail::parse_heat_line(text, line)) {
             return error{errc::bad_value, concat("line ", number, " of ", shown, " isn't 'step layer e1,e2,...' as --record-heat writes it")};
         }
         if (line.layer >= layers || line.experts.back() >= experts) {
@@ -42551,7 +42555,7 @@ inline void apply(std::span<const metadata_override> overrides, gguf::metadata& 
 /// Marks a file as made: format version of its blocks, and the kind (not for copy). What said how the source was split is taken away.
 inline void mark_as(mixture kind, gguf::metadata& meta) {
     constexpr std::uint32_t block_formats_version = 2;
-    for (const char* key : {"split.no", "split.count", "split.tensors.count"}) meta.remove(key);
+    gguf::remove_split_keys(meta);
     meta.set("general.quantization_version", block_formats_version);
     if (kind != mixture::copy) meta.set("general.file_type", static_cast<std::uint32_t>(kind));
 }
@@ -43028,7 +43032,6 @@ struct planned_tensor {
     bool wants_importance = false;
     std::vector<float> importance = {};      ///< empty, or a weight for each column, or for each column of each slice
     std::vector<std::uint32_t> slices = {};  ///< which slice of the source each one is; empty: the same
-    unsigned file = 0;                       ///< of the output's files
 };
 
 /// What decides on types.
@@ -43231,31 +43234,33 @@ namespace detail {
 
 /// Puts the hottest experts of each layer first - in all tensors that have a part for each, the router's among them, so that the model
 /// stays the same up to the order of sums - and behind the other tensors those of experts, the layers with the most uses of an expert
-/// first. Errors: bad_value (the heat is another model's), unsupported (experts that can't change places).
-[[nodiscard]] inline result<void> order_by_heat(plan& work, const heat_counts& heat) {
+/// first. `pruned`: layers of the heat that the plan has no more. Errors: bad_value (the heat is another model's), unsupported (experts that can't change places).
+[[nodiscard]] inline result<void> order_by_heat(plan& work, const heat_counts& heat, std::span<const std::uint32_t> pruned = {}) {
     std::vector<gguf::tensor_info> sources;
     for (const auto& tensor : work.tensors) sources.push_back(tensor.source);
     const auto facts = model_facts::of(work.meta, sources);
     const auto groups = work.meta.get_or<std::uint32_t>(concat(facts.architecture, ".expert_group_count"), 1).value_or(1u);
     std::map<std::uint32_t, std::uint64_t> uses;
     for (const auto& [layer, used] : heat) {
-        if (used.empty() || used.rbegin()->first >= facts.experts) {
+        if (used.empty() || std::ranges::find(pruned, layer) != pruned.end()) continue;
+        if (used.rbegin()->first >= facts.experts) {
             return error{errc::bad_value, concat("it has expert ", used.rbegin()->first, " in layer ", layer, ", but the model has ",
                                                  facts.experts, " experts; the heat belongs to another model")};
         }
         for (const auto& [expert, count] : used) uses[layer] += count;
         bool found = false;
-        const auto order = detail::hottest_first(used, facts.experts, groups);
+        std::vector<std::uint32_t> order;  // once a tensor says that there are so many experts
         for (auto& tensor : work.tensors) {
             const auto block = block_of(tensor.source.name);
             if (!block || *block != layer || !detail::has_expert_parts(tensor.source.name)) continue;
             const auto row = find_dtype(static_cast<std::uint32_t>(tensor.source.type));
-            const std::uint64_t last = tensor.source.dims[tensor.source.n_dims - 1];
+            const std::uint64_t last = tensor.source.dims[std::max(tensor.source.n_dims, 1u) - 1];
             if (tensor.source.n_dims == 0 || last != facts.experts || tensor.source.elements() / last % row->block_size != 0) {
                 return error{errc::unsupported, concat("the tensor ", quoted(tensor.source.name), " of shape ", gguf::shape_text(tensor.source),
                                                        " has no part for each of the ", facts.experts, " experts")};
             }
             found = true;
+            if (order.empty()) order = detail::hottest_first(used, facts.experts, groups);
             tensor.slices = order;
         }
         if (!found) {
@@ -43435,7 +43440,6 @@ inline void mark_importance(const importance_weights& given, std::size_t entries
 // ---- colibri/quantize/output_files.hpp
 
 // Into which files a plan goes, and everything that speaks against writing them.
-#include <sys/stat.h>
 #include <sys/statvfs.h>
 
 #include <cerrno>
@@ -43468,7 +43472,8 @@ namespace detail {
 
 /// Numbers the files that the tensors of a plan go to; returns how many there are.
 [[nodiscard]] inline unsigned number_files(plan& work, const split_choice& split) {
-    unsigned file = 0;
+    // A first file may be metadata alone.
+    unsigned file = split.keep && !work.tensors.empty() && work.tensors[0].source.part != 0 ? 1 : 0;
     std::uint64_t bytes = 0;
     std::optional<unsigned> part;
     for (auto& tensor : work.tensors) {
@@ -43480,51 +43485,27 @@ namespace detail {
         }
         part = tensor.source.part;
         bytes += round_up(tensor.target.bytes, gguf::default_alignment);
-        tensor.file = file;
+        tensor.target.part = file;
     }
     return file + 1;
 }
 
-/// "name-00001-of-00003.gguf" for "name.gguf", or for any part's name.
-[[nodiscard]] inline std::filesystem::path part_path(const std::filesystem::path& out, unsigned number, unsigned count) {
-    std::string stem = out.filename().string();
-    if (stem.ends_with(".gguf")) stem.resize(stem.size() - 5);
-    constexpr std::size_t tail = 15;  // "-00001-of-00003"
-    const auto are_digits = [&](std::size_t at) { return stem.find_first_not_of("0123456789", at) >= at + 5; };
-    if (stem.size() > tail) {
-        const std::size_t at = stem.size() - tail;
-        if (stem[at] == '-' && are_digits(at + 1) && stem.compare(at + 6, 4, "-of-") == 0 && are_digits(at + 10)) stem.resize(at);
-    }
-    const auto five = [](unsigned n) {
-        std::string digits = concat(n);
-        return std::string(digits.size() < 5 ? 5 - digits.size() : 0, '0') + digits;
-    };
-    return out.parent_path() / concat(stem, "-", five(number + 1), "-of-", five(count), ".gguf");
-}
-
 }  // namespace detail
 
-/// The files of a plan, each with its metadata and its size. Sets the `file` of its tensors. Errors: bad_count (too many files), those of
+/// The files of a plan, each with its metadata and its size. Sets the `part` of its targets. Errors: bad_count (too many files), those of
 /// gguf::writer.
 [[nodiscard]] inline result<std::vector<output_file>> output_files(plan& work, const std::filesystem::path& path, const split_choice& split) {
     const unsigned count = detail::number_files(work, split);
-    constexpr unsigned most = 65535;
-    if (count > most) return error{errc::bad_count, concat("the model would fall into ", count, " files, more than ", most, "; allow larger ones")};
+    if (count > gguf::max_parts) {
+        return error{errc::bad_count, concat("the model would fall into ", count, " files, more than ", gguf::max_parts, "; allow larger ones")};
+    }
+    const auto paths = gguf::shard_paths(path, count);
     std::vector<output_file> out(count);
     for (unsigned i = 0; i < count; ++i) {
-        auto& file = out[i];
-        file.path = count == 1 ? path : detail::part_path(path, i, count);
-        if (i == 0) {
-            file.meta = work.meta;
-        } else if (const auto* alignment = work.meta.find("general.alignment")) {
-            file.meta.set("general.alignment", *alignment);
-        }
-        if (count == 1) continue;
-        file.meta.set("split.no", static_cast<std::uint16_t>(i));
-        file.meta.set("split.count", static_cast<std::uint16_t>(count));
-        file.meta.set("split.tensors.count", static_cast<std::int32_t>(work.tensors.size()));
+        out[i].path = paths[i];
+        out[i].meta = gguf::detail::shard_metadata(work.meta, i, count, work.tensors.size());
     }
-    for (const auto& tensor : work.tensors) out[tensor.file].tensors.push_back(tensor.target);
+    for (const auto& tensor : work.tensors) out[tensor.target.part].tensors.push_back(tensor.target);
     for (auto& file : out) {
         auto alignment = gguf::detail::read_alignment(file.meta);
         if (!alignment) return std::move(alignment).error();
@@ -43543,25 +43524,7 @@ namespace detail {
     std::uint64_t bytes = 0;
     for (const auto& file : files) {
         bytes += file.bytes;
-        struct stat there {};
-        if (::stat(file.path.c_str(), &there) != 0) {
-            if (errno == ENOENT) continue;
-            return colibri::detail::system_error("write", file.path, errno);
-        }
-        for (const auto& input : inputs) {
-            struct stat given {};
-            if (::stat(input.c_str(), &given) == 0 && given.st_dev == there.st_dev && given.st_ino == there.st_ino) {
-                return error{errc::invalid_argument, concat("the output ", quoted(file.path.string()), " is the same file as the input ",
-                                                            quoted(input.string()), "; choose another name")};
-            }
-        }
-        if (!S_ISREG(there.st_mode)) {
-            return error{errc::not_a_file, concat(quoted(file.path.string()), " is ", S_ISDIR(there.st_mode) ? "a directory" : "a device or pipe",
-                                                  ", not a file that can be written")};
-        }
-        if (!force) {
-            return error{errc::invalid_argument, concat("the output ", quoted(file.path.string()), " exists; give --force to replace it")};
-        }
+        if (auto ok = check_output(file.path, inputs, force); !ok) return ok;
     }
     const auto folder = files[0].path.has_parent_path() ? files[0].path.parent_path() : std::filesystem::path(".");
     struct statvfs disk {};
@@ -43721,9 +43684,9 @@ inline constexpr std::uint64_t pipeline_memory = std::uint64_t{256} << 20;
 /// the order of writing is told.
 class pipeline {
 public:
-    pipeline(const plan& work, std::span<const std::unique_ptr<file_reader>> sources, std::span<gguf::writer> writers,
+    pipeline(const plan& work, std::span<const std::unique_ptr<file_reader>> sources, gguf::shard_writer& out,
              const pipeline_observer& observer)
-        : plan_(work), sources_(sources), writers_(writers), observer_(observer), pieces_(work.tensors), total_(work.source_bytes()) {}
+        : plan_(work), sources_(sources), out_(out), observer_(observer), pieces_(work.tensors), total_(work.source_bytes()) {}
 
     /// Does it on the pool's threads. Errors: those of reading and writing; bad_value (NaN, infinity, too large; names tensor and
     /// element); out_of_memory; canceled.
@@ -43830,7 +43793,7 @@ private:
             }
             const piece work = pieces_[written_];
             const auto& tensor = plan_.tensors[work.tensor];
-            if (auto ok = writers_[tensor.file].write(place.bytes.as<std::byte>().first(place.size)); !ok) return stop(std::move(ok).error());
+            if (auto ok = out_.write(place.bytes.as<std::byte>().first(place.size)); !ok) return stop(std::move(ok).error());
             place.full = false;
             ++written_;
             done_ += bytes_of(tensor.source.type, work.values);
@@ -43848,7 +43811,7 @@ private:
 
     const plan& plan_;
     std::span<const std::unique_ptr<file_reader>> sources_;
-    std::span<gguf::writer> writers_;
+    gguf::shard_writer& out_;
     const pipeline_observer& observer_;
     piece_list pieces_;
     std::uint64_t total_;
@@ -43936,7 +43899,7 @@ struct tensor_sample {
     out.values.resize(static_cast<std::size_t>(count * columns));
     std::vector<std::byte> bytes(static_cast<std::size_t>(bytes_of(tensor.source.type, columns)));
     for (std::uint64_t i = 0; i < count; ++i) {
-        const std::uint64_t row = rows / count * i;
+        const std::uint64_t row = rows / count * i + rows % count * i / count;
         if (auto ok = source.read_at(tensor.source.offset + row * bytes.size(), bytes); !ok) return std::move(ok).error();
         const auto values = std::span(out.values).subspan(static_cast<std::size_t>(i * columns), static_cast<std::size_t>(columns));
         if (auto ok = quant::decode_row(tensor.source.type, bytes, values); !ok) return std::move(ok).error();
@@ -43981,9 +43944,12 @@ inline constexpr std::array size_bases = {mixture::q8_0,   mixture::q6_k,   mixt
     std::iota(order.begin(), order.end(), std::size_t{0});
     std::ranges::sort(order, [&](std::size_t a, std::size_t b) { return type_chooser::goes_before(targets[a].name, targets[b].name); });
     const auto has_importance = [&](std::size_t i) { return !work.tensors[free[i]].importance.empty(); };
+    std::vector<gguf::tensor_info> all;
+    for (const auto& tensor : work.tensors) all.push_back(tensor.target);
+    const auto facts = model_facts::of(work.meta, all);
     const bool any_importance = std::ranges::any_of(order, has_importance);
     for (const auto kind : size_bases) {
-        type_chooser chooser(kind, model_facts::of(work.meta, targets), any_importance);
+        type_chooser chooser(kind, facts, any_importance);
         std::vector<dtype> out(free.size());
         std::uint64_t bytes = 0;
         bool can_be = true;
@@ -44006,7 +43972,6 @@ inline constexpr std::array size_bases = {mixture::q8_0,   mixture::q6_k,   mixt
     std::vector<float> back(static_cast<std::size_t>(columns));
     std::vector<std::byte> blocks(static_cast<std::size_t>(bytes_of(dtype::f32, columns)));
     std::vector<type_option> options;
-    const bool can_be_noise = !tensor.importance.empty() || !wants_importance(tensor.target.name, dtype::iq1_s, mixture::copy);
     std::uint64_t least_bytes = 0;
     if (least) {
         auto bytes = gguf::tensor_bytes(*least, tensor.target.dims, tensor.target.n_dims);
@@ -44016,8 +43981,8 @@ inline constexpr std::array size_bases = {mixture::q8_0,   mixture::q6_k,   mixt
     for (const dtype type : size_choices) {
         auto bytes = gguf::tensor_bytes(type, tensor.target.dims, tensor.target.n_dims);
         if (!bytes || !quant::is_encodable(type) || *bytes < least_bytes) continue;
-        if (wants_importance(tensor.target.name, type, mixture::copy) && tensor.importance.empty()) continue;
-        if (quant::needs_importance(type) && (tensor.importance.empty() || !can_be_noise)) continue;
+        const bool is_noise_without = quant::needs_importance(type) || wants_importance(tensor.target.name, type, mixture::copy);
+        if (is_noise_without && tensor.importance.empty()) continue;
         auto wrong = sampled_error(type, rows->values, rows->importance, blocks, back, columns);
         if (!wrong) return std::move(wrong).error();
         options.push_back({type, *bytes, *wrong});
@@ -44113,8 +44078,10 @@ inline constexpr std::array size_bases = {mixture::q8_0,   mixture::q6_k,   mixt
 // ---- colibri/quantize/job.hpp
 
 // One quantisation from request to file.
+#include <algorithm>
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -44169,23 +44136,18 @@ public:
         return check_outputs(files_, inputs_, asked_.force);
     }
 
-    /// Removes what killed runs left of these files, and writes them: either all appear under their names, complete and on the disk, or
-    /// none (of several files the last rename may still fail). Errors: those of check_outputs, gguf::writer and pipeline::run.
+    /// Writes the files: they appear under their names, complete and on the disk, when all is done. A set that was broken off can't be
+    /// opened, and one of before is whole or can't be opened either (gguf::shard_writer). Errors: those of check_outputs,
+    /// gguf::shard_writer and pipeline::run.
     [[nodiscard]] result<void> write(thread_pool& pool, const pipeline_observer& observer = {}) const {
         if (auto ok = check_output(); !ok) return ok;
-        std::vector<gguf::writer> writers;
-        for (const auto& file : files_) {
-            auto made = gguf::writer::create(file.path, file.meta, file.tensors);
-            if (!made) return std::move(made).error();
-            writers.push_back(std::move(*made));
-        }
-        pipeline work(plan_, sources_, writers, observer);
+        std::vector<gguf::tensor_info> targets;
+        for (const auto& tensor : plan_.tensors) targets.push_back(tensor.target);
+        auto out = gguf::shard_writer::create(asked_.output, plan_.meta, std::move(targets));
+        if (!out) return std::move(out).error();
+        pipeline work(plan_, sources_, *out, observer);
         if (auto done = work.run(pool); !done) return done;
-        // Whoever opens a split model begins with the first file: it comes last.
-        for (std::size_t i = writers.size(); i-- > 0;) {
-            if (auto done = writers[i].finish(); !done) return done;
-        }
-        return {};
+        return out->finish();
     }
 
 private:
@@ -44262,7 +44224,7 @@ inline result<void> job::choose(thread_pool& pool, const progress_fn& watch) {
     }
     // Experts change places in everything that was decided for them, importance included.
     if (asked_.heat) {
-        if (auto ok = order_by_heat(plan_, *asked_.heat); !ok) return ok;
+        if (auto ok = order_by_heat(plan_, *asked_.heat, asked_.pruned); !ok) return ok;
     }
     if (auto ok = check_importance_is_there(plan_); !ok) {
         if (!asked_.plan_only) return ok;
@@ -44276,12 +44238,13 @@ inline result<std::uint64_t> job::tensor_budget() {
     std::uint64_t out = ~std::uint64_t{0};
     if (asked_.target_bits) out = static_cast<std::uint64_t>(*asked_.target_bits * static_cast<double>(plan_.elements()) / 8.0);
     if (!asked_.target_bytes) return out;
-    auto files = output_files(plan_, asked_.output, {});
+    auto files = output_files(plan_, asked_.output, asked_.split);
     if (!files) return std::move(files).error();
     auto alignment = gguf::detail::read_alignment(plan_.meta);
     if (!alignment) return std::move(alignment).error();
     // What isn't tensors now won't be more than the header and a padding for each tensor.
-    std::uint64_t rest = (*files)[0].bytes;
+    std::uint64_t rest = 0;
+    for (const auto& file : *files) rest += file.bytes;
     for (const auto& tensor : plan_.tensors) rest -= round_up<std::uint64_t>(tensor.target.bytes, *alignment);
     for (const auto& tensor : plan_.tensors) rest += tensor.can_change || tensor.target.bytes % *alignment != 0 ? *alignment - 1 : 0;
     if (*asked_.target_bytes < rest) {

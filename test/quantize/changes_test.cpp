@@ -107,11 +107,3 @@ TEST_CASE("options of a tensor: only those that something larger isn't worse tha
     CHECK(kept[1].type == dtype::q5_1);
     CHECK(kept[2].type == dtype::q8_0);
 }
-
-TEST_CASE("names of parts") {
-    using quantize::detail::part_path;
-    CHECK(part_path("a/m.gguf", 0, 3) == "a/m-00001-of-00003.gguf");
-    CHECK(part_path("m-00002-of-00009.gguf", 2, 3) == "m-00003-of-00003.gguf");
-    CHECK(part_path("m-0002-of-00009.gguf", 0, 2) == "m-0002-of-00009-00001-of-00002.gguf");
-    CHECK(part_path("m", 1, 12) == "m-00002-of-00012.gguf");
-}

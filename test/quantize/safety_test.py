@@ -83,6 +83,35 @@ def test_killed_at_any_moment(f):
     print(f"{KILLS} kills: {unfinished} left the old file, {left} a temporary one")
 
 
+def test_killed_over_a_set_of_files(f):
+    """Old and new parts are never taken for one model: all are old, or all new, or the first one is missing."""
+    given = large(f)
+    split = ("--split-max-size", "8M", "--force")
+    check(f.run(given, os.path.join(f.home, "new.gguf"), "Q8_0", *split).returncode, 0)
+    names = sorted(name for name in os.listdir(f.home) if name.startswith("new-0"))
+    assert len(names) > 2, names
+    new = [contents(os.path.join(f.home, name)) for name in names]
+    old = [b"part %d of the old set" % i for i in range(len(names))]
+    paths = [os.path.join(f.home, name.replace("new", "out", 1)) for name in names]
+    begin = time.monotonic()
+    check(f.run(given, os.path.join(f.home, "timed.gguf"), "Q8_0", *split).returncode, 0)
+    duration = time.monotonic() - begin
+    generator = random.Random(8)
+    for number in range(KILLS):
+        for path, text in zip(paths, old):
+            with open(path, "wb") as file:
+                file.write(text)
+        process = start(f, given, os.path.join(f.home, "out.gguf"), "Q8_0", *split)
+        time.sleep(duration * (0.5 + 0.6 * generator.random()))
+        process.kill()
+        process.wait()
+        now = [contents(path) if os.path.exists(path) else None for path in paths]
+        assert now in (old, new) or now[0] is None, f"kill {number}: {[part and len(part) for part in now]}"
+    check(f.run(given, os.path.join(f.home, "out.gguf"), "Q8_0", *split).returncode, 0)
+    check([contents(path) for path in paths], new)
+    check(temporaries(f.home), [])
+
+
 def test_what_others_are_writing_stays(f):
     given, out = large(f, count=64), os.path.join(f.home, "out.gguf")
     first = start(f, given, out, "Q8_0", "1")

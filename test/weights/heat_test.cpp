@@ -46,6 +46,7 @@ TEST_CASE("heat: what isn't a line is named with its number") {
         CAPTURE(bad);
         CHECK(recording(std::string("1 0 1\n") + bad + "\n1 1 1\n").problem().find("line 2 of") != std::string::npos);
     }
+    CHECK(recording(std::string("1 0 1\n1 0 3\0 4\n", 15)).problem().find("line 2 of") != std::string::npos);
     CHECK(recording("1 2 1\n").problem().find("layer 2, expert 1; this model has 2 layers of 8 experts") != std::string::npos);
     CHECK(recording("1 1 8\n").problem().find("recorded with another") != std::string::npos);
     CHECK(recording("").problem().find("is empty") != std::string::npos);

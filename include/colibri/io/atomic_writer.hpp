@@ -231,6 +231,8 @@ inline result<void> atomic_writer::copy(int source, std::uint64_t offset, std::u
         if (put < 0 && (errno == ENOSPC || errno == EDQUOT || errno == EFBIG || errno == EIO)) return fail("write", errno);
         if (put <= 0) break;  // not between these files; or the source ends, which reading will tell
         written_ += static_cast<std::uint64_t>(put);
+        unsynced_ += static_cast<std::uint64_t>(put);
+        start_sync();
         offset += static_cast<std::uint64_t>(put);
         count -= static_cast<std::uint64_t>(put);
     }

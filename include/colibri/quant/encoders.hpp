@@ -253,7 +253,7 @@ struct searching_encoder {
 
     static void encode(const float* x, const float* importance, std::size_t blocks, F* out) noexcept {
         constexpr std::size_t n = F::block_size;
-        search_output<shape::size> found;
+        search_output<shape::size> found{};  // not every search has a minimum
         for (std::size_t first = 0; first < blocks; first += batch) {
             const std::size_t count = blocks - first < batch ? blocks - first : batch;
             search_input in{x + first * n, importance == nullptr ? nullptr : importance + first * n};

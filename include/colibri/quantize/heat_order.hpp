@@ -73,31 +73,33 @@ namespace detail {
 
 /// Puts the hottest experts of each layer first - in all tensors that have a part for each, the router's among them, so that the model
 /// stays the same up to the order of sums - and behind the other tensors those of experts, the layers with the most uses of an expert
-/// first. Errors: bad_value (the heat is another model's), unsupported (experts that can't change places).
-[[nodiscard]] inline result<void> order_by_heat(plan& work, const heat_counts& heat) {
+/// first. `pruned`: layers of the heat that the plan has no more. Errors: bad_value (the heat is another model's), unsupported (experts that can't change places).
+[[nodiscard]] inline result<void> order_by_heat(plan& work, const heat_counts& heat, std::span<const std::uint32_t> pruned = {}) {
     std::vector<gguf::tensor_info> sources;
     for (const auto& tensor : work.tensors) sources.push_back(tensor.source);
     const auto facts = model_facts::of(work.meta, sources);
     const auto groups = work.meta.get_or<std::uint32_t>(concat(facts.architecture, ".expert_group_count"), 1).value_or(1u);
     std::map<std::uint32_t, std::uint64_t> uses;
     for (const auto& [layer, used] : heat) {
-        if (used.empty() || used.rbegin()->first >= facts.experts) {
+        if (used.empty() || std::ranges::find(pruned, layer) != pruned.end()) continue;
+        if (used.rbegin()->first >= facts.experts) {
             return error{errc::bad_value, concat("it has expert ", used.rbegin()->first, " in layer ", layer, ", but the model has ",
                                                  facts.experts, " experts; the heat belongs to another model")};
         }
         for (const auto& [expert, count] : used) uses[layer] += count;
         bool found = false;
-        const auto order = detail::hottest_first(used, facts.experts, groups);
+        std::vector<std::uint32_t> order;  // once a tensor says that there are so many experts
         for (auto& tensor : work.tensors) {
             const auto block = block_of(tensor.source.name);
             if (!block || *block != layer || !detail::has_expert_parts(tensor.source.name)) continue;
             const auto row = find_dtype(static_cast<std::uint32_t>(tensor.source.type));
-            const std::uint64_t last = tensor.source.dims[tensor.source.n_dims - 1];
+            const std::uint64_t last = tensor.source.dims[std::max(tensor.source.n_dims, 1u) - 1];
             if (tensor.source.n_dims == 0 || last != facts.experts || tensor.source.elements() / last % row->block_size != 0) {
                 return error{errc::unsupported, concat("the tensor ", quoted(tensor.source.name), " of shape ", gguf::shape_text(tensor.source),
                                                        " has no part for each of the ", facts.experts, " experts")};
             }
             found = true;
+            if (order.empty()) order = detail::hottest_first(used, facts.experts, groups);
             tensor.slices = order;
         }
         if (!found) {

@@ -1,8 +1,10 @@
 // One quantisation from request to file.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -16,7 +18,7 @@
 #include "colibri/core/progress.hpp"
 #include "colibri/core/thread_pool.hpp"
 #include "colibri/gguf/file.hpp"
-#include "colibri/gguf/writer.hpp"
+#include "colibri/gguf/shard_writer.hpp"
 #include "colibri/io/file_reader.hpp"
 #include "colibri/quantize/heat_order.hpp"
 #include "colibri/quantize/importance.hpp"
@@ -71,23 +73,18 @@ public:
         return check_outputs(files_, inputs_, asked_.force);
     }
 
-    /// Removes what killed runs left of these files, and writes them: either all appear under their names, complete and on the disk, or
-    /// none (of several files the last rename may still fail). Errors: those of check_outputs, gguf::writer and pipeline::run.
+    /// Writes the files: they appear under their names, complete and on the disk, when all is done. A set that was broken off can't be
+    /// opened, and one of before is whole or can't be opened either (gguf::shard_writer). Errors: those of check_outputs,
+    /// gguf::shard_writer and pipeline::run.
     [[nodiscard]] result<void> write(thread_pool& pool, const pipeline_observer& observer = {}) const {
         if (auto ok = check_output(); !ok) return ok;
-        std::vector<gguf::writer> writers;
-        for (const auto& file : files_) {
-            auto made = gguf::writer::create(file.path, file.meta, file.tensors);
-            if (!made) return std::move(made).error();
-            writers.push_back(std::move(*made));
-        }
-        pipeline work(plan_, sources_, writers, observer);
+        std::vector<gguf::tensor_info> targets;
+        for (const auto& tensor : plan_.tensors) targets.push_back(tensor.target);
+        auto out = gguf::shard_writer::create(asked_.output, plan_.meta, std::move(targets));
+        if (!out) return std::move(out).error();
+        pipeline work(plan_, sources_, *out, observer);
         if (auto done = work.run(pool); !done) return done;
-        // Whoever opens a split model begins with the first file: it comes last.
-        for (std::size_t i = writers.size(); i-- > 0;) {
-            if (auto done = writers[i].finish(); !done) return done;
-        }
-        return {};
+        return out->finish();
     }
 
 private:
@@ -164,7 +161,7 @@ inline result<void> job::choose(thread_pool& pool, const progress_fn& watch) {
     }
     // Experts change places in everything that was decided for them, importance included.
     if (asked_.heat) {
-        if (auto ok = order_by_heat(plan_, *asked_.heat); !ok) return ok;
+        if (auto ok = order_by_heat(plan_, *asked_.heat, asked_.pruned); !ok) return ok;
     }
     if (auto ok = check_importance_is_there(plan_); !ok) {
         if (!asked_.plan_only) return ok;
@@ -178,12 +175,13 @@ inline result<std::uint64_t> job::tensor_budget() {
     std::uint64_t out = ~std::uint64_t{0};
     if (asked_.target_bits) out = static_cast<std::uint64_t>(*asked_.target_bits * static_cast<double>(plan_.elements()) / 8.0);
     if (!asked_.target_bytes) return out;
-    auto files = output_files(plan_, asked_.output, {});
+    auto files = output_files(plan_, asked_.output, asked_.split);
     if (!files) return std::move(files).error();
     auto alignment = gguf::detail::read_alignment(plan_.meta);
     if (!alignment) return std::move(alignment).error();
     // What isn't tensors now won't be more than the header and a padding for each tensor.
-    std::uint64_t rest = (*files)[0].bytes;
+    std::uint64_t rest = 0;
+    for (const auto& file : *files) rest += file.bytes;
     for (const auto& tensor : plan_.tensors) rest -= round_up<std::uint64_t>(tensor.target.bytes, *alignment);
     for (const auto& tensor : plan_.tensors) rest += tensor.can_change || tensor.target.bytes % *alignment != 0 ? *alignment - 1 : 0;
     if (*asked_.target_bytes < rest) {

@@ -13,6 +13,7 @@
 #include "colibri/core/escape.hpp"
 #include "colibri/core/number.hpp"
 #include "colibri/gguf/metadata.hpp"
+#include "colibri/gguf/split_plan.hpp"
 #include "colibri/gguf/writer.hpp"
 #include "colibri/quantize/mixture_name.hpp"
 
@@ -101,7 +102,7 @@ inline void apply(std::span<const metadata_override> overrides, gguf::metadata& 
 /// Marks a file as made: format version of its blocks, and the kind (not for copy). What said how the source was split is taken away.
 inline void mark_as(mixture kind, gguf::metadata& meta) {
     constexpr std::uint32_t block_formats_version = 2;
-    for (const char* key : {"split.no", "split.count", "split.tensors.count"}) meta.remove(key);
+    gguf::remove_split_keys(meta);
     meta.set("general.quantization_version", block_formats_version);
     if (kind != mixture::copy) meta.set("general.file_type", static_cast<std::uint32_t>(kind));
 }

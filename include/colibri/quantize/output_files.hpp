@@ -1,7 +1,6 @@
 // Into which files a plan goes, and everything that speaks against writing them.
 #pragma once
 
-#include <sys/stat.h>
 #include <sys/statvfs.h>
 
 #include <cerrno>
@@ -18,8 +17,10 @@
 #include "colibri/core/error.hpp"
 #include "colibri/core/escape.hpp"
 #include "colibri/gguf/file.hpp"
+#include "colibri/gguf/shard_writer.hpp"
 #include "colibri/gguf/writer.hpp"
 #include "colibri/io/file_handle.hpp"
+#include "colibri/io/output_check.hpp"
 #include "colibri/quantize/plan.hpp"
 
 namespace colibri::quantize {
@@ -42,7 +43,8 @@ namespace detail {
 
 /// Numbers the files that the tensors of a plan go to; returns how many there are.
 [[nodiscard]] inline unsigned number_files(plan& work, const split_choice& split) {
-    unsigned file = 0;
+    // A first file may be metadata alone.
+    unsigned file = split.keep && !work.tensors.empty() && work.tensors[0].source.part != 0 ? 1 : 0;
     std::uint64_t bytes = 0;
     std::optional<unsigned> part;
     for (auto& tensor : work.tensors) {
@@ -54,51 +56,27 @@ namespace detail {
         }
         part = tensor.source.part;
         bytes += round_up(tensor.target.bytes, gguf::default_alignment);
-        tensor.file = file;
+        tensor.target.part = file;
     }
     return file + 1;
 }
 
-/// "name-00001-of-00003.gguf" for "name.gguf", or for any part's name.
-[[nodiscard]] inline std::filesystem::path part_path(const std::filesystem::path& out, unsigned number, unsigned count) {
-    std::string stem = out.filename().string();
-    if (stem.ends_with(".gguf")) stem.resize(stem.size() - 5);
-    constexpr std::size_t tail = 15;  // "-00001-of-00003"
-    const auto are_digits = [&](std::size_t at) { return stem.find_first_not_of("0123456789", at) >= at + 5; };
-    if (stem.size() > tail) {
-        const std::size_t at = stem.size() - tail;
-        if (stem[at] == '-' && are_digits(at + 1) && stem.compare(at + 6, 4, "-of-") == 0 && are_digits(at + 10)) stem.resize(at);
-    }
-    const auto five = [](unsigned n) {
-        std::string digits = concat(n);
-        return std::string(digits.size() < 5 ? 5 - digits.size() : 0, '0') + digits;
-    };
-    return out.parent_path() / concat(stem, "-", five(number + 1), "-of-", five(count), ".gguf");
-}
-
 }  // namespace detail
 
-/// The files of a plan, each with its metadata and its size. Sets the `file` of its tensors. Errors: bad_count (too many files), those of
+/// The files of a plan, each with its metadata and its size. Sets the `part` of its targets. Errors: bad_count (too many files), those of
 /// gguf::writer.
 [[nodiscard]] inline result<std::vector<output_file>> output_files(plan& work, const std::filesystem::path& path, const split_choice& split) {
     const unsigned count = detail::number_files(work, split);
-    constexpr unsigned most = 65535;
-    if (count > most) return error{errc::bad_count, concat("the model would fall into ", count, " files, more than ", most, "; allow larger ones")};
+    if (count > gguf::max_parts) {
+        return error{errc::bad_count, concat("the model would fall into ", count, " files, more than ", gguf::max_parts, "; allow larger ones")};
+    }
+    const auto paths = gguf::shard_paths(path, count);
     std::vector<output_file> out(count);
     for (unsigned i = 0; i < count; ++i) {
-        auto& file = out[i];
-        file.path = count == 1 ? path : detail::part_path(path, i, count);
-        if (i == 0) {
-            file.meta = work.meta;
-        } else if (const auto* alignment = work.meta.find("general.alignment")) {
-            file.meta.set("general.alignment", *alignment);
-        }
-        if (count == 1) continue;
-        file.meta.set("split.no", static_cast<std::uint16_t>(i));
-        file.meta.set("split.count", static_cast<std::uint16_t>(count));
-        file.meta.set("split.tensors.count", static_cast<std::int32_t>(work.tensors.size()));
+        out[i].path = paths[i];
+        out[i].meta = gguf::detail::shard_metadata(work.meta, i, count, work.tensors.size());
     }
-    for (const auto& tensor : work.tensors) out[tensor.file].tensors.push_back(tensor.target);
+    for (const auto& tensor : work.tensors) out[tensor.target.part].tensors.push_back(tensor.target);
     for (auto& file : out) {
         auto alignment = gguf::detail::read_alignment(file.meta);
         if (!alignment) return std::move(alignment).error();
@@ -117,25 +95,7 @@ namespace detail {
     std::uint64_t bytes = 0;
     for (const auto& file : files) {
         bytes += file.bytes;
-        struct stat there {};
-        if (::stat(file.path.c_str(), &there) != 0) {
-            if (errno == ENOENT) continue;
-            return colibri::detail::system_error("write", file.path, errno);
-        }
-        for (const auto& input : inputs) {
-            struct stat given {};
-            if (::stat(input.c_str(), &given) == 0 && given.st_dev == there.st_dev && given.st_ino == there.st_ino) {
-                return error{errc::invalid_argument, concat("the output ", quoted(file.path.string()), " is the same file as the input ",
-                                                            quoted(input.string()), "; choose another name")};
-            }
-        }
-        if (!S_ISREG(there.st_mode)) {
-            return error{errc::not_a_file, concat(quoted(file.path.string()), " is ", S_ISDIR(there.st_mode) ? "a directory" : "a device or pipe",
-                                                  ", not a file that can be written")};
-        }
-        if (!force) {
-            return error{errc::invalid_argument, concat("the output ", quoted(file.path.string()), " exists; give --force to replace it")};
-        }
+        if (auto ok = check_output(file.path, inputs, force); !ok) return ok;
     }
     const auto folder = files[0].path.has_parent_path() ? files[0].path.parent_path() : std::filesystem::path(".");
     struct statvfs disk {};

@@ -19,7 +19,7 @@
 #include "colibri/core/error.hpp"
 #include "colibri/core/progress.hpp"
 #include "colibri/core/thread_pool.hpp"
-#include "colibri/gguf/writer.hpp"
+#include "colibri/gguf/shard_writer.hpp"
 #include "colibri/io/file_reader.hpp"
 #include "colibri/quantize/convert_values.hpp"
 #include "colibri/quantize/piece.hpp"
@@ -39,9 +39,9 @@ inline constexpr std::uint64_t pipeline_memory = std::uint64_t{256} << 20;
 /// the order of writing is told.
 class pipeline {
 public:
-    pipeline(const plan& work, std::span<const std::unique_ptr<file_reader>> sources, std::span<gguf::writer> writers,
+    pipeline(const plan& work, std::span<const std::unique_ptr<file_reader>> sources, gguf::shard_writer& out,
              const pipeline_observer& observer)
-        : plan_(work), sources_(sources), writers_(writers), observer_(observer), pieces_(work.tensors), total_(work.source_bytes()) {}
+        : plan_(work), sources_(sources), out_(out), observer_(observer), pieces_(work.tensors), total_(work.source_bytes()) {}
 
     /// Does it on the pool's threads. Errors: those of reading and writing; bad_value (NaN, infinity, too large; names tensor and
     /// element); out_of_memory; canceled.
@@ -148,7 +148,7 @@ private:
             }
             const piece work = pieces_[written_];
             const auto& tensor = plan_.tensors[work.tensor];
-            if (auto ok = writers_[tensor.file].write(place.bytes.as<std::byte>().first(place.size)); !ok) return stop(std::move(ok).error());
+            if (auto ok = out_.write(place.bytes.as<std::byte>().first(place.size)); !ok) return stop(std::move(ok).error());
             place.full = false;
             ++written_;
             done_ += bytes_of(tensor.source.type, work.values);
@@ -166,7 +166,7 @@ private:
 
     const plan& plan_;
     std::span<const std::unique_ptr<file_reader>> sources_;
-    std::span<gguf::writer> writers_;
+    gguf::shard_writer& out_;
     const pipeline_observer& observer_;
     piece_list pieces_;
     std::uint64_t total_;

@@ -33,7 +33,6 @@ struct planned_tensor {
     bool wants_importance = false;
     std::vector<float> importance = {};      ///< empty, or a weight for each column, or for each column of each slice
     std::vector<std::uint32_t> slices = {};  ///< which slice of the source each one is; empty: the same
-    unsigned file = 0;                       ///< of the output's files
 };
 
 /// What decides on types.

@@ -77,7 +77,7 @@ struct tensor_sample {
     out.values.resize(static_cast<std::size_t>(count * columns));
     std::vector<std::byte> bytes(static_cast<std::size_t>(bytes_of(tensor.source.type, columns)));
     for (std::uint64_t i = 0; i < count; ++i) {
-        const std::uint64_t row = rows / count * i;
+        const std::uint64_t row = rows / count * i + rows % count * i / count;
         if (auto ok = source.read_at(tensor.source.offset + row * bytes.size(), bytes); !ok) return std::move(ok).error();
         const auto values = std::span(out.values).subspan(static_cast<std::size_t>(i * columns), static_cast<std::size_t>(columns));
         if (auto ok = quant::decode_row(tensor.source.type, bytes, values); !ok) return std::move(ok).error();
@@ -122,9 +122,12 @@ inline constexpr std::array size_bases = {mixture::q8_0,   mixture::q6_k,   mixt
     std::iota(order.begin(), order.end(), std::size_t{0});
     std::ranges::sort(order, [&](std::size_t a, std::size_t b) { return type_chooser::goes_before(targets[a].name, targets[b].name); });
     const auto has_importance = [&](std::size_t i) { return !work.tensors[free[i]].importance.empty(); };
+    std::vector<gguf::tensor_info> all;
+    for (const auto& tensor : work.tensors) all.push_back(tensor.target);
+    const auto facts = model_facts::of(work.meta, all);
     const bool any_importance = std::ranges::any_of(order, has_importance);
     for (const auto kind : size_bases) {
-        type_chooser chooser(kind, model_facts::of(work.meta, targets), any_importance);
+        type_chooser chooser(kind, facts, any_importance);
         std::vector<dtype> out(free.size());
         std::uint64_t bytes = 0;
         bool can_be = true;
@@ -147,7 +150,6 @@ inline constexpr std::array size_bases = {mixture::q8_0,   mixture::q6_k,   mixt
     std::vector<float> back(static_cast<std::size_t>(columns));
     std::vector<std::byte> blocks(static_cast<std::size_t>(bytes_of(dtype::f32, columns)));
     std::vector<type_option> options;
-    const bool can_be_noise = !tensor.importance.empty() || !wants_importance(tensor.target.name, dtype::iq1_s, mixture::copy);
     std::uint64_t least_bytes = 0;
     if (least) {
         auto bytes = gguf::tensor_bytes(*least, tensor.target.dims, tensor.target.n_dims);
@@ -157,8 +159,8 @@ inline constexpr std::array size_bases = {mixture::q8_0,   mixture::q6_k,   mixt
     for (const dtype type : size_choices) {
         auto bytes = gguf::tensor_bytes(type, tensor.target.dims, tensor.target.n_dims);
         if (!bytes || !quant::is_encodable(type) || *bytes < least_bytes) continue;
-        if (wants_importance(tensor.target.name, type, mixture::copy) && tensor.importance.empty()) continue;
-        if (quant::needs_importance(type) && (tensor.importance.empty() || !can_be_noise)) continue;
+        const bool is_noise_without = quant::needs_importance(type) || wants_importance(tensor.target.name, type, mixture::copy);
+        if (is_noise_without && tensor.importance.empty()) continue;
         auto wrong = sampled_error(type, rows->values, rows->importance, blocks, back, columns);
         if (!wrong) return std::move(wrong).error();
         options.push_back({type, *bytes, *wrong});

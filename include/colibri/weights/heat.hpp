@@ -75,7 +75,9 @@ template <class Each>
     std::uint64_t number = 0;
     while (in.getline(room.data(), static_cast<std::streamsize>(room.size()))) {
         ++number;
-        if (!detail::parse_heat_line(std::string_view(room.data()), line)) {
+        // What was taken includes the line's end, but for the last one's; a NUL is no end.
+        const std::string_view text(room.data(), static_cast<std::size_t>(in.gcount()) - (in.eof() ? 0 : 1));
+        if (!detail::parse_heat_line(text, line)) {
             return error{errc::bad_value, concat("line ", number, " of ", shown, " isn't 'step layer e1,e2,...' as --record-heat writes it")};
         }
         if (line.layer >= layers || line.experts.back() >= experts) {
