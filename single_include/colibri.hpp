@@ -15055,10 +15055,7 @@ struct as_result<result<T>> {
 
 }  // namespace detail
 
-/// Every format that can be decoded: all of them can be computed with.
-using stored_formats = weight_formats;
-
-static_assert(detail::all_valid(stored_formats{}), "a format contradicts dtype_table, or a type is listed twice");
+static_assert(detail::all_valid(weight_formats{}), "a format contradicts dtype_table, or a type is listed twice");
 
 /// Whether weights of this type can be decoded and multiplied.
 [[nodiscard]] constexpr bool is_supported(dtype type) noexcept { return detail::contains(weight_formats{}, type); }
@@ -15098,12 +15095,6 @@ template <class Fn>
 [[nodiscard]] auto visit_format(dtype type, Fn&& fn) {
     using plain = std::invoke_result_t<Fn&, std::type_identity<f32>>;
     return detail::visit_in<typename detail::as_result<plain>::type>(weight_formats{}, type, fn);
-}
-
-/// The same for all formats that can be decoded, `stored_formats`.
-template <class Fn>
-[[nodiscard]] auto visit_stored(dtype type, Fn&& fn) {
-    return visit_format(type, fn);
 }
 
 }  // namespace colibri::quant
@@ -15182,7 +15173,7 @@ namespace detail {
 
 inline result<void> decode_row(dtype type, std::span<const std::byte> bytes, std::span<float> out) {
     if (auto sound = detail::check_row(type, out.size(), bytes.size()); !sound) return sound;
-    return visit_stored(type, [&]<class F>(std::type_identity<F>) {
+    return visit_format(type, [&]<class F>(std::type_identity<F>) {
         for (std::size_t b = 0; b < out.size() / F::block_size; ++b) {
             F block;
             std::memcpy(&block, bytes.data() + b * sizeof(F), sizeof(F));
@@ -15193,7 +15184,7 @@ inline result<void> decode_row(dtype type, std::span<const std::byte> bytes, std
 
 inline result<void> encode_row(dtype type, std::span<const float> in, std::span<std::byte> bytes) {
     if (auto sound = detail::check_row(type, in.size(), bytes.size()); !sound) return sound;
-    return visit_stored(type, [&]<class F>(std::type_identity<F>) -> result<void> {
+    return visit_format(type, [&]<class F>(std::type_identity<F>) -> result<void> {
         if constexpr (encodable_format<F>) {
             for (std::size_t b = 0; b < in.size() / F::block_size; ++b) {
                 const F block = F::encode(in.data() + b * F::block_size);
@@ -15230,7 +15221,7 @@ template <class... Formats>
 }  // namespace detail
 
 /// Whether `encode_row` can write this type.
-[[nodiscard]] constexpr bool is_encodable(dtype type) noexcept { return detail::is_writable_in(stored_formats{}, type); }
+[[nodiscard]] constexpr bool is_encodable(dtype type) noexcept { return detail::is_writable_in(weight_formats{}, type); }
 
 /// Whether a type has so few bits that it is useless without importance weights: `encode_row` refuses it without them.
 [[nodiscard]] constexpr bool needs_importance(dtype type) noexcept {
@@ -15269,7 +15260,7 @@ inline void encode_blocks(const float* x, const float* importance, std::size_t b
         return error{errc::unsupported,
                      concat(name(type), " can't be written without importance weights; make an importance matrix first")};
     }
-    return visit_stored(type, [&]<class F>(std::type_identity<F>) -> result<void> {
+    return visit_format(type, [&]<class F>(std::type_identity<F>) -> result<void> {
         if constexpr (writable_format<F>) {
             constexpr std::size_t step = 16 * 256 / F::block_size;  // whole batches of any encoder
             F made[step];
@@ -23951,7 +23942,7 @@ struct resident_tensor {
     std::uint64_t first_row = 0;  ///< of the tensor
 };
 
-/// Whether matrices of a type that panels would make larger become panels too: faster, and up to twice as large.
+/// Whether matrices of a type that panels would make larger become panels too: faster, and up to 2.12 times as large (IQ1_S).
 enum class panel_choice { all, same_size };
 
 /// Whether matrices of this type become panels when they are held.
@@ -28005,7 +27996,8 @@ struct predicted_speed {
 /// sweep in what is expected. They are taken to be used evenly and apart from each other, so that a cache of s of u experts misses
 /// 1 - s/u of them; real routers have favourites and do better, which a recording of their use shows. Mapped weights that don't fit are read anew for each sweep (the kernel's cache drops
 /// what was used longest ago, which is what comes next), and how near a page cache comes to that limit is not predicted.
-/// Allocates nothing after construction.
+/// Matrices are counted with the file's bytes; panels of IQ1 to IQ3 and TQ1_0 are 1.2 to 2.1 times as large, so that what memory bounds is
+/// predicted too fast for them. Allocates nothing after construction.
 class speed_predictor {
 public:
     /// `use`: the formats of the cache. `scale`: size of the weights relative to the file's (a smaller quantisation, for which
@@ -43020,9 +43012,6 @@ private:
 
 namespace colibri::quantize {
 
-/// Whether weights of this type can be turned into floats.
-[[nodiscard]] constexpr bool is_decodable(dtype type) noexcept { return quant::detail::contains(quant::stored_formats{}, type); }
-
 /// A tensor of the output and where it comes from.
 struct planned_tensor {
     gguf::tensor_info source;  ///< name, type, place and shape in the input
@@ -43150,7 +43139,7 @@ struct plan {
         const auto refuse = [&](errc code, std::string text) {
             return error{code, std::move(text), error::no_offset, concat("tensor ", quoted(tensor.source.name))};
         };
-        if (!is_decodable(from)) {
+        if (!quant::is_supported(from)) {
             return refuse(errc::unsupported, concat("it is of type ", name(from), ", which can't be turned into ", name(to)));
         }
         if (!quant::is_encodable(to)) return refuse(errc::unsupported, concat("there is no encoder for ", name(to)));
@@ -43762,7 +43751,7 @@ private:
                                             worker& own) const noexcept {
         const std::uint64_t offset = tensor.source.offset + bytes_of(tensor.source.type, work.source_first);
         if (auto ok = sources_[tensor.source.part]->read_at(offset, in); !ok) return std::move(ok).error();
-        if (!is_decodable(tensor.source.type)) {  // only copied; checked by the plan
+        if (!quant::is_supported(tensor.source.type)) {  // only copied; checked by the plan
             std::memcpy(out.data(), in.data(), in.size());
             return std::nullopt;
         }

@@ -56,7 +56,7 @@ std::size_t first_difference(const std::vector<float>& a, const std::vector<floa
 template <class Fn>
 bool with_format(const std::string& type, Fn&& fn) {
     bool found = false;
-    quant::for_each_format(quant::stored_formats{}, [&]<class F>(std::type_identity<F> format) {
+    quant::for_each_format(quant::weight_formats{}, [&]<class F>(std::type_identity<F> format) {
         if (name(F::type) != type) return;
         found = true;
         fn(format);

@@ -216,7 +216,7 @@ static_assert(values(a_q8_k)[255] == -1.5f);
 }  // namespace
 
 TEST_CASE("a block of zero bytes is zero or the code's zero point times a zero scale") {
-    for_each_format(stored_formats{}, [&]<class F>(std::type_identity<F>) {
+    for_each_format(weight_formats{}, [&]<class F>(std::type_identity<F>) {
         CAPTURE(std::string(name(F::type)));
         const F block{};
         for (const float v : values(block)) CHECK(std::abs(v) <= (F::type == dtype::mxfp4 ? 0x1p-124f : 0.0f));

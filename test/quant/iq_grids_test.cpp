@@ -101,18 +101,6 @@ static_assert(values(an_iq1_m)[24] == 7 * 5 && values(an_iq1_m)[16] == -7 * 5 &&
 
 }  // namespace
 
-TEST_CASE("visit_stored finds the formats that can be decoded, with kernels or without") {
-    std::size_t count = 0;
-    for_each_format(stored_formats{}, [&]<class F>(std::type_identity<F>) {
-        const auto found = visit_stored(F::type, []<class G>(std::type_identity<G>) { return G::type; });
-        REQUIRE(found);
-        CHECK(*found == F::type);
-        ++count;
-    });
-    CHECK(count == stored_formats::size);
-    CHECK(visit_stored(dtype::i32, [](auto) { return 0; }).error().code == errc::unsupported);
-}
-
 TEST_CASE("points of a grid are in order") {
     for (std::size_t i = 1; i < iq1_grid.size(); ++i) {
         bool larger = false;  // in order of the last weight first

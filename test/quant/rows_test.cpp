@@ -40,7 +40,7 @@ TEST_CASE("row_bytes of every type") {
 
 TEST_CASE("erased rows equal typed rows at any address") {
     const auto x = noise(512);
-    for_each_format(stored_formats{}, [&]<class F>(std::type_identity<F>) {
+    for_each_format(weight_formats{}, [&]<class F>(std::type_identity<F>) {
         CAPTURE(std::string(name(F::type)));
         const std::size_t bytes = row_bytes(F::type, x.size()).value();
         std::vector<std::byte> memory(bytes + 1);

@@ -93,7 +93,8 @@ struct predicted_speed {
 /// sweep in what is expected. They are taken to be used evenly and apart from each other, so that a cache of s of u experts misses
 /// 1 - s/u of them; real routers have favourites and do better, which a recording of their use shows. Mapped weights that don't fit are read anew for each sweep (the kernel's cache drops
 /// what was used longest ago, which is what comes next), and how near a page cache comes to that limit is not predicted.
-/// Allocates nothing after construction.
+/// Matrices are counted with the file's bytes; panels of IQ1 to IQ3 and TQ1_0 are 1.2 to 2.1 times as large, so that what memory bounds is
+/// predicted too fast for them. Allocates nothing after construction.
 class speed_predictor {
 public:
     /// `use`: the formats of the cache. `scale`: size of the weights relative to the file's (a smaller quantisation, for which

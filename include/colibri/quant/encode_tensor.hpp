@@ -28,7 +28,7 @@ template <class... Formats>
 }  // namespace detail
 
 /// Whether `encode_row` can write this type.
-[[nodiscard]] constexpr bool is_encodable(dtype type) noexcept { return detail::is_writable_in(stored_formats{}, type); }
+[[nodiscard]] constexpr bool is_encodable(dtype type) noexcept { return detail::is_writable_in(weight_formats{}, type); }
 
 /// Whether a type has so few bits that it is useless without importance weights: `encode_row` refuses it without them.
 [[nodiscard]] constexpr bool needs_importance(dtype type) noexcept {
@@ -67,7 +67,7 @@ inline void encode_blocks(const float* x, const float* importance, std::size_t b
         return error{errc::unsupported,
                      concat(name(type), " can't be written without importance weights; make an importance matrix first")};
     }
-    return visit_stored(type, [&]<class F>(std::type_identity<F>) -> result<void> {
+    return visit_format(type, [&]<class F>(std::type_identity<F>) -> result<void> {
         if constexpr (writable_format<F>) {
             constexpr std::size_t step = 16 * 256 / F::block_size;  // whole batches of any encoder
             F made[step];

@@ -73,10 +73,7 @@ struct as_result<result<T>> {
 
 }  // namespace detail
 
-/// Every format that can be decoded: all of them can be computed with.
-using stored_formats = weight_formats;
-
-static_assert(detail::all_valid(stored_formats{}), "a format contradicts dtype_table, or a type is listed twice");
+static_assert(detail::all_valid(weight_formats{}), "a format contradicts dtype_table, or a type is listed twice");
 
 /// Whether weights of this type can be decoded and multiplied.
 [[nodiscard]] constexpr bool is_supported(dtype type) noexcept { return detail::contains(weight_formats{}, type); }
@@ -116,12 +113,6 @@ template <class Fn>
 [[nodiscard]] auto visit_format(dtype type, Fn&& fn) {
     using plain = std::invoke_result_t<Fn&, std::type_identity<f32>>;
     return detail::visit_in<typename detail::as_result<plain>::type>(weight_formats{}, type, fn);
-}
-
-/// The same for all formats that can be decoded, `stored_formats`.
-template <class Fn>
-[[nodiscard]] auto visit_stored(dtype type, Fn&& fn) {
-    return visit_format(type, fn);
 }
 
 }  // namespace colibri::quant

@@ -77,7 +77,7 @@ namespace detail {
 
 inline result<void> decode_row(dtype type, std::span<const std::byte> bytes, std::span<float> out) {
     if (auto sound = detail::check_row(type, out.size(), bytes.size()); !sound) return sound;
-    return visit_stored(type, [&]<class F>(std::type_identity<F>) {
+    return visit_format(type, [&]<class F>(std::type_identity<F>) {
         for (std::size_t b = 0; b < out.size() / F::block_size; ++b) {
             F block;
             std::memcpy(&block, bytes.data() + b * sizeof(F), sizeof(F));
@@ -88,7 +88,7 @@ inline result<void> decode_row(dtype type, std::span<const std::byte> bytes, std
 
 inline result<void> encode_row(dtype type, std::span<const float> in, std::span<std::byte> bytes) {
     if (auto sound = detail::check_row(type, in.size(), bytes.size()); !sound) return sound;
-    return visit_stored(type, [&]<class F>(std::type_identity<F>) -> result<void> {
+    return visit_format(type, [&]<class F>(std::type_identity<F>) -> result<void> {
         if constexpr (encodable_format<F>) {
             for (std::size_t b = 0; b < in.size() / F::block_size; ++b) {
                 const F block = F::encode(in.data() + b * F::block_size);

@@ -117,7 +117,7 @@ private:
                                             worker& own) const noexcept {
         const std::uint64_t offset = tensor.source.offset + bytes_of(tensor.source.type, work.source_first);
         if (auto ok = sources_[tensor.source.part]->read_at(offset, in); !ok) return std::move(ok).error();
-        if (!is_decodable(tensor.source.type)) {  // only copied; checked by the plan
+        if (!quant::is_supported(tensor.source.type)) {  // only copied; checked by the plan
             std::memcpy(out.data(), in.data(), in.size());
             return std::nullopt;
         }

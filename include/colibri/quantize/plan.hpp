@@ -21,9 +21,6 @@
 
 namespace colibri::quantize {
 
-/// Whether weights of this type can be turned into floats.
-[[nodiscard]] constexpr bool is_decodable(dtype type) noexcept { return quant::detail::contains(quant::stored_formats{}, type); }
-
 /// A tensor of the output and where it comes from.
 struct planned_tensor {
     gguf::tensor_info source;  ///< name, type, place and shape in the input
@@ -151,7 +148,7 @@ struct plan {
         const auto refuse = [&](errc code, std::string text) {
             return error{code, std::move(text), error::no_offset, concat("tensor ", quoted(tensor.source.name))};
         };
-        if (!is_decodable(from)) {
+        if (!quant::is_supported(from)) {
             return refuse(errc::unsupported, concat("it is of type ", name(from), ", which can't be turned into ", name(to)));
         }
         if (!quant::is_encodable(to)) return refuse(errc::unsupported, concat("there is no encoder for ", name(to)));

@@ -23,7 +23,7 @@ struct resident_tensor {
     std::uint64_t first_row = 0;  ///< of the tensor
 };
 
-/// Whether matrices of a type that panels would make larger become panels too: faster, and up to twice as large.
+/// Whether matrices of a type that panels would make larger become panels too: faster, and up to 2.12 times as large (IQ1_S).
 enum class panel_choice { all, same_size };
 
 /// Whether matrices of this type become panels when they are held.
