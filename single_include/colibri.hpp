@@ -23,7 +23,1125 @@
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE
 // SOFTWARE.
 
-#if defined(COLIBRI_SECTION_KERNELS)
+#if defined(COLIBRI_SECTION_ENCODE_LEVEL)
+// ---- colibri/quant/encode_level-inl.hpp
+
+// One turn of the loop in encode_levels.hpp: what encoders do, for the level that the COLIBRI_LEVEL_ macros describe,
+// if there is one.
+
+// Sixteen floats side by side, as vectors of the compiler's own kind: what the searches of the encoders work on. A part of
+// encode_levels.hpp.
+
+#ifdef COLIBRI_LEVEL
+namespace colibri::quant::detail::COLIBRI_LEVEL {
+
+/// Sixteen floats. No operation on them crosses lanes, and each is rounded by itself: the same bits on every machine.
+struct lanes {
+    static constexpr std::size_t count = 16;
+    typedef float part __attribute__((vector_size(COLIBRI_LEVEL_BYTES)));
+    typedef float loose __attribute__((vector_size(COLIBRI_LEVEL_BYTES), aligned(4), may_alias));  ///< a part in memory
+    static constexpr std::size_t width = sizeof(part) / sizeof(float), parts = count / width;
+    part v[parts];
+};
+
+/// Sixteen truth values.
+struct lane_mask {
+    typedef std::int32_t part __attribute__((vector_size(COLIBRI_LEVEL_BYTES)));
+    part v[lanes::parts];
+};
+
+/// Calls fn for all parts; written out because loops this short aren't unrolled at -O2.
+template <class Fn>
+[[gnu::always_inline]] inline void each_part(Fn fn) noexcept {
+    fn(0);
+    if constexpr (lanes::parts > 1) fn(1);
+    if constexpr (lanes::parts > 2) {
+        fn(2);
+        fn(3);
+    }
+}
+
+// What a product passes through on its way to a sum: a register of vectors.
+#if defined(__x86_64__)
+#define COLIBRI_VECTOR_REGISTER "+v"
+#elif defined(__aarch64__)
+#define COLIBRI_VECTOR_REGISTER "+w"
+#else
+#define COLIBRI_VECTOR_REGISTER "+m"
+#endif
+
+/// Keeps the compiler from fusing a product into a later sum (docs/numerics.md, "Fusing").
+[[gnu::always_inline]] inline float rounded(float a) noexcept {
+    asm("" : COLIBRI_VECTOR_REGISTER(a));
+    return a;
+}
+[[gnu::always_inline]] inline lanes rounded(lanes a) noexcept {
+    each_part([&](int i) COLIBRI_LEVEL_INLINE { asm("" : COLIBRI_VECTOR_REGISTER(a.v[i])); });
+    return a;
+}
+#undef COLIBRI_VECTOR_REGISTER
+
+[[gnu::always_inline]] inline lanes all(float x) noexcept {
+    lanes r;
+    each_part([&](int i) COLIBRI_LEVEL_INLINE { r.v[i] = x - lanes::part{}; });
+    return r;
+}
+[[gnu::always_inline]] inline lanes load(const float* p) noexcept {
+    // By parts: a copy of the whole struct is made of 16 bytes at a time, which the wider loads behind it would wait for.
+    lanes r;
+    each_part([&](int i) COLIBRI_LEVEL_INLINE {
+        r.v[i] = *reinterpret_cast<const lanes::loose*>(p + static_cast<std::size_t>(i) * lanes::width);
+    });
+    return r;
+}
+[[gnu::always_inline]] inline void store(lanes a, float* p) noexcept {
+    each_part([&](int i) COLIBRI_LEVEL_INLINE {
+        *reinterpret_cast<lanes::loose*>(p + static_cast<std::size_t>(i) * lanes::width) = a.v[i];
+    });
+}
+
+[[gnu::always_inline]] inline lanes operator+(lanes a, lanes b) noexcept {
+    each_part([&](int i) COLIBRI_LEVEL_INLINE { a.v[i] += b.v[i]; });
+    return a;
+}
+[[gnu::always_inline]] inline lanes operator-(lanes a, lanes b) noexcept {
+    each_part([&](int i) COLIBRI_LEVEL_INLINE { a.v[i] -= b.v[i]; });
+    return a;
+}
+[[gnu::always_inline]] inline lanes operator*(lanes a, lanes b) noexcept {
+    each_part([&](int i) COLIBRI_LEVEL_INLINE { a.v[i] *= b.v[i]; });
+    return rounded(a);
+}
+[[gnu::always_inline]] inline lanes operator/(lanes a, lanes b) noexcept {
+    each_part([&](int i) COLIBRI_LEVEL_INLINE { a.v[i] /= b.v[i]; });
+    return a;
+}
+[[gnu::always_inline]] inline lane_mask operator<(lanes a, lanes b) noexcept {
+    lane_mask r;
+    each_part([&](int i) COLIBRI_LEVEL_INLINE { r.v[i] = a.v[i] < b.v[i]; });
+    return r;
+}
+[[gnu::always_inline]] inline lanes select(lane_mask mask, lanes yes, lanes no) noexcept {
+    each_part([&](int i) COLIBRI_LEVEL_INLINE { no.v[i] = mask.v[i] ? yes.v[i] : no.v[i]; });
+    return no;
+}
+/// The larger of two numbers.
+[[gnu::always_inline]] inline lanes larger(lanes a, lanes b) noexcept {
+    each_part([&](int i) COLIBRI_LEVEL_INLINE { a.v[i] = a.v[i] > b.v[i] ? a.v[i] : b.v[i]; });
+    return a;
+}
+/// The smaller of two numbers.
+[[gnu::always_inline]] inline lanes smaller(lanes a, lanes b) noexcept {
+    each_part([&](int i) COLIBRI_LEVEL_INLINE { a.v[i] = a.v[i] < b.v[i] ? a.v[i] : b.v[i]; });
+    return a;
+}
+[[gnu::always_inline]] inline lanes held(lanes a, float low, float high) noexcept {
+    return smaller(larger(a, all(low)), all(high));
+}
+[[gnu::always_inline]] inline lanes magnitude(lanes a) noexcept {
+    each_part([&](int i) COLIBRI_LEVEL_INLINE {
+        a.v[i] = reinterpret_cast<lanes::part>(reinterpret_cast<lane_mask::part>(a.v[i]) & 0x7fffffff);
+    });
+    return a;
+}
+/// `a` >= 0 with the sign of b.
+[[gnu::always_inline]] inline lanes with_sign(lanes a, lanes b) noexcept {
+    constexpr std::int32_t sign = -0x7fffffff - 1;
+    each_part([&](int i) COLIBRI_LEVEL_INLINE {
+        a.v[i] = reinterpret_cast<lanes::part>(reinterpret_cast<lane_mask::part>(a.v[i]) |
+                                               (reinterpret_cast<lane_mask::part>(b.v[i]) & sign));
+    });
+    return a;
+}
+/// The nearest whole number, ties to even, for |a| < 2^22.
+[[gnu::always_inline]] inline lanes nearest_whole(lanes a) noexcept {
+    const lanes magic = all(0x1.8p23f);  // adding it leaves no bits below 1
+    return rounded(a + magic) - magic;
+}
+/// 1 / a, or 0 where a is nearly 0.
+[[gnu::always_inline]] inline lanes inverse_or_zero(lanes a) noexcept {
+    const lane_mask usable = all(0x1p-100f) < magnitude(a);
+    return select(usable, all(1.0f) / select(usable, a, all(1.0f)), all(0.0f));
+}
+
+}  // namespace colibri::quant::detail::COLIBRI_LEVEL
+#endif
+// The codes that weights are rounded to, sixteen at a time.
+// A part of encode_levels.hpp.
+
+#ifdef COLIBRI_LEVEL
+namespace colibri::quant::detail::COLIBRI_LEVEL {
+
+// Each has `nearest(v)`, the value of the code that is nearest to v, and `symmetric`: whether -v is a value for each value v.
+
+/// The whole numbers Low..High.
+template <int Low, int High>
+struct whole_codes {
+    static constexpr bool symmetric = Low == -High;
+    [[gnu::always_inline]] static lanes nearest(lanes v) noexcept {
+        return nearest_whole(held(v, static_cast<float>(Low), static_cast<float>(High)));
+    }
+};
+
+/// -1 and 1.
+struct sign_codes {
+    static constexpr bool symmetric = true;
+    [[gnu::always_inline]] static lanes nearest(lanes v) noexcept { return with_sign(all(1.0f), v); }
+};
+
+/// Adds up the gaps of ascending values that v is beyond the middle of; N * 3 operations, and no table to look up.
+template <std::size_t N>
+[[gnu::always_inline]] inline lanes nearest_of(const std::array<float, N>& values, lanes v) noexcept {
+    lanes out = all(values[0]);
+#pragma GCC unroll 16
+    for (std::size_t i = 1; i < N; ++i) {
+        const lane_mask beyond = all((values[i - 1] + values[i]) * 0.5f) < v;
+        out = out + select(beyond, all(values[i] - values[i - 1]), all(0.0f));
+    }
+    return out;
+}
+
+/// `iq4_values`.
+struct iq4_codes {
+    static constexpr bool symmetric = false;
+    static constexpr std::array<float, 16> values = [] {
+        std::array<float, 16> out{};
+        for (std::size_t i = 0; i < 16; ++i) out[i] = static_cast<float>(iq4_values[i]);
+        return out;
+    }();
+    [[gnu::always_inline]] static lanes nearest(lanes v) noexcept { return nearest_of(values, v); }
+};
+
+/// `mxfp4_values`.
+struct e2m1_codes {
+    static constexpr bool symmetric = true;
+    static constexpr std::array<float, 8> values = {0, 1, 2, 3, 4, 6, 8, 12};
+    [[gnu::always_inline]] static lanes nearest(lanes v) noexcept {
+        return with_sign(nearest_of(values, magnitude(v)), v);
+    }
+};
+
+}  // namespace colibri::quant::detail::COLIBRI_LEVEL
+#endif
+// The search for scales and codes with the least weighted squared error: batches of sixteen runs, one in each lane.
+// A part of encode_levels.hpp.
+
+#ifdef COLIBRI_LEVEL
+namespace colibri::quant::detail::COLIBRI_LEVEL {
+
+/// Sixteen runs of finite values, one behind the other, and null or a weight >= 0 for each value.
+struct search_input {
+    const float* x;
+    const float* importance;
+};
+
+/// What was found: scales (and minimums) by block, integers by run, codes by weight, run after run.
+template <std::size_t Size>
+struct search_output {
+    float d[lanes::count];
+    float dmin[lanes::count];
+    std::int8_t scales[lanes::count];
+    std::int8_t minimums[lanes::count];
+    std::int8_t codes[lanes::count * Size];  ///< the integers that the scale multiplies
+};
+
+/// Values and weights of sixteen runs: value i of run j at 16 i + j.
+template <std::size_t Size>
+struct search_batch {
+    float x[Size * lanes::count];     ///< divided by `unit`, so that no square overflows or vanishes
+    float w[Size * lanes::count];
+    float unit[lanes::count];         ///< by run: a power of two, its block's
+};
+
+template <std::size_t Size, class Fn>
+[[gnu::always_inline]] inline void each_step(const search_batch<Size>& in, Fn fn) noexcept {
+    for (std::size_t i = 0; i < Size * lanes::count; i += lanes::count) fn(load(in.x + i), load(in.w + i));
+}
+
+/// The largest of each block of Runs runs, for each of its runs.
+template <std::size_t Runs>
+inline void spread_largest(float (&of_run)[lanes::count]) noexcept {
+    for (std::size_t b = 0; b < lanes::count; b += Runs) {
+        float top = of_run[b];
+        for (std::size_t j = b + 1; j < b + Runs; ++j) top = of_run[j] > top ? of_run[j] : top;
+        for (std::size_t j = b; j < b + Runs; ++j) of_run[j] = top;
+    }
+}
+
+/// Fills a batch of blocks of Runs runs. The error of x weighs importance * (level * (the run's root mean square) + |x|): large
+/// weights count for more, because the errors of small ones cancel out; with level < 0 it weighs importance alone.
+template <std::size_t Size, std::size_t Runs>
+inline void fill(const search_input& from, float level, search_batch<Size>& out) noexcept {
+    constexpr std::size_t count = lanes::count;
+    for (std::size_t j = 0; j < count; ++j) {
+        for (std::size_t i = 0; i < Size; ++i) out.x[i * count + j] = from.x[j * Size + i];
+    }
+    lanes top = all(0.0f);
+    for (std::size_t i = 0; i < Size * count; i += count) top = larger(magnitude(load(out.x + i)), top);
+    float tops[count];
+    store(top, tops);
+    spread_largest<Runs>(tops);
+    float inverse[count];
+    for (std::size_t j = 0; j < count; ++j) {
+        // Held to where a unit and its reciprocal are normal numbers, and a scale of a few units less is one as well.
+        std::uint32_t exponent = std::bit_cast<std::uint32_t>(tops[j]) >> 23;
+        exponent = exponent < 10 ? 10 : exponent > 244 ? 244 : exponent;
+        out.unit[j] = std::bit_cast<float>(exponent << 23);
+        inverse[j] = std::bit_cast<float>((254 - exponent) << 23);
+    }
+    const lanes per_unit = load(inverse);
+    lanes squares = all(0.0f);
+    for (std::size_t i = 0; i < Size * count; i += count) {
+        const lanes x = load(out.x + i) * per_unit;
+        store(x, out.x + i);
+        squares = squares + x * x;
+    }
+
+    float base[count];
+    store(squares * all(1.0f / static_cast<float>(Size)), base);
+    for (auto& v : base) v = rounded(level * std::sqrt(v));
+    const lanes ground = load(base);
+    lanes per_weight = all(1.0f);
+    if (from.importance != nullptr) {
+        for (std::size_t j = 0; j < count; ++j) {
+            for (std::size_t i = 0; i < Size; ++i) out.w[i * count + j] = from.importance[j * Size + i];
+        }
+        lanes most = all(0.0f);
+        for (std::size_t i = 0; i < Size * count; i += count) most = larger(load(out.w + i), most);
+        float mosts[count];
+        store(most, mosts);
+        spread_largest<Runs>(mosts);
+        per_weight = inverse_or_zero(load(mosts));
+    }
+    const lanes least = all(1e-6f);  // what nothing depends on still gets the nearest codes
+    for (std::size_t i = 0; i < Size * count; i += count) {
+        const lanes own = from.importance != nullptr ? load(out.w + i) * per_weight : all(1.0f);
+        const lanes size = level < 0.0f ? all(1.0f) : magnitude(load(out.x + i)) + ground;
+        store((own + least) * size, out.w + i);
+    }
+}
+
+/// What codes q of a run add up to: w q, w q^2, w q x.
+struct code_sums {
+    lanes q;
+    lanes qq;
+    lanes qx;
+};
+
+/// Sums of the codes nearest to x * inverse, without that of w q.
+template <class Codes, std::size_t Size>
+inline code_sums sums_of(const search_batch<Size>& in, lanes inverse) noexcept {
+    code_sums s = {all(0.0f), all(0.0f), all(0.0f)};
+    each_step(in, [&](lanes x, lanes w) COLIBRI_LEVEL_INLINE {
+        const lanes q = Codes::nearest(x * inverse);
+        const lanes wq = w * q;
+        s.qq = s.qq + wq * q;
+        s.qx = s.qx + wq * x;
+    });
+    return s;
+}
+
+/// Sums of the codes nearest to (x - offset) * inverse.
+template <class Codes, std::size_t Size>
+inline code_sums sums_of(const search_batch<Size>& in, lanes offset, lanes inverse) noexcept {
+    code_sums s = {all(0.0f), all(0.0f), all(0.0f)};
+    each_step(in, [&](lanes x, lanes w) COLIBRI_LEVEL_INLINE {
+        const lanes q = Codes::nearest((x - offset) * inverse);
+        const lanes wq = w * q;
+        s.q = s.q + wq;
+        s.qq = s.qq + wq * q;
+        s.qx = s.qx + wq * x;
+    });
+    return s;
+}
+
+template <class Codes, std::size_t Size>
+inline void store_codes(const search_batch<Size>& in, lanes offset, lanes inverse, std::int8_t* codes) noexcept {
+    float values[lanes::count];
+    for (std::size_t i = 0; i < Size; ++i) {
+        store(Codes::nearest((load(in.x + i * lanes::count) - offset) * inverse), values);
+        for (std::size_t j = 0; j < lanes::count; ++j) codes[j * Size + i] = static_cast<std::int8_t>(values[j]);
+    }
+}
+
+/// The value of largest magnitude of each run.
+template <std::size_t Size>
+[[nodiscard]] inline lanes extremes(const search_batch<Size>& in) noexcept {
+    lanes least = load(in.x);
+    lanes greatest = least;
+    each_step(in, [&](lanes x, lanes) COLIBRI_LEVEL_INLINE {
+        least = smaller(x, least);
+        greatest = larger(x, greatest);
+    });
+    return select(magnitude(greatest) < magnitude(least), least, greatest);
+}
+
+/// A scale in units as a half float will hold it; the largest of these for what is larger.
+[[nodiscard]] inline float stored_scale(float d, float unit) noexcept {
+    constexpr float largest = 65504.0f;
+    const float whole = rounded(d * unit);
+    return f16_to_f32(f32_to_f16(whole > largest ? largest : whole < -largest ? -largest : whole)) / unit;
+}
+
+/// The scale of least error of each run by itself. Shape::tops are the codes to which the extreme is scaled for a start; the best
+/// scale of these is fitted to its codes, and the codes to that, Shape::refits times.
+template <class Shape, std::size_t Size>
+[[nodiscard]] inline lanes best_scale(const search_batch<Size>& in) noexcept {
+    using codes = typename Shape::codes;
+    const lanes extreme = extremes(in);
+    const lanes per_top = inverse_or_zero(codes::symmetric ? magnitude(extreme) : extreme);
+    lanes best_gain = all(-1.0f);
+    lanes best = all(0.0f);
+    const auto consider = [&](lanes inverse) COLIBRI_LEVEL_TARGET {
+        const code_sums s = sums_of<codes>(in, inverse);
+        const lanes scale = s.qx * inverse_or_zero(s.qq);
+        const lanes gain = scale * s.qx;
+        const lane_mask better = best_gain < gain;
+        best_gain = select(better, gain, best_gain);
+        best = select(better, scale, best);
+    };
+    for (const float top : Shape::tops) consider(all(top) * per_top);
+    for (int i = 0; i < Shape::refits; ++i) consider(inverse_or_zero(best));
+    return best;
+}
+
+/// Sums that don't depend on codes: w, w x, w x^2.
+struct value_sums {
+    lanes w;
+    lanes x;
+    lanes xx;
+};
+
+template <std::size_t Size>
+[[nodiscard]] inline value_sums sums_of(const search_batch<Size>& in) noexcept {
+    value_sums s = {all(0.0f), all(0.0f), all(0.0f)};
+    each_step(in, [&](lanes x, lanes w) COLIBRI_LEVEL_INLINE {
+        const lanes wx = w * x;
+        s.w = s.w + w;
+        s.x = s.x + wx;
+        s.xx = s.xx + wx * x;
+    });
+    return s;
+}
+
+/// Weighted squared error of `scale * q`.
+[[nodiscard, gnu::always_inline]] inline lanes error_of(const value_sums& v, const code_sums& s, lanes scale) noexcept {
+    return v.xx + scale * (scale * s.qq - (s.qx + s.qx));
+}
+
+/// Scale and offset of runs: x is about scale * q + offset.
+struct line {
+    lanes scale, offset;
+};
+
+/// Weighted squared error of `scale * q + offset`.
+[[nodiscard, gnu::always_inline]] inline lanes error_of(const value_sums& v, const code_sums& s, line l) noexcept {
+    const lanes scaled = l.scale * (l.scale * s.qq + (l.offset + l.offset) * s.q - (s.qx + s.qx));
+    return v.xx + scaled + l.offset * (l.offset * v.w - (v.x + v.x));
+}
+
+/// Moves each run's values so that their weighted mean is 0, or nearly; returns by how much. Sums lose fewer digits then.
+template <std::size_t Size>
+[[nodiscard]] inline lanes centre(search_batch<Size>& in) noexcept {
+    const value_sums v = sums_of(in);
+    const lanes mean = v.x * inverse_or_zero(v.w);
+    for (std::size_t i = 0; i < Size * lanes::count; i += lanes::count) store(load(in.x + i) - mean, in.x + i);
+    return mean;
+}
+
+/// The line of least error of each run by itself, with an offset of at most `limit`. Shape::tops and refits as in
+/// `best_scale`, from the least value as offset.
+template <class Shape, std::size_t Size>
+[[nodiscard]] inline line best_line(const search_batch<Size>& in, const value_sums& v, lanes limit) noexcept {
+    using codes = typename Shape::codes;
+    lanes least = load(in.x);
+    lanes greatest = least;
+    each_step(in, [&](lanes x, lanes) COLIBRI_LEVEL_INLINE {
+        least = smaller(x, least);
+        greatest = larger(x, greatest);
+    });
+    least = smaller(least, limit);
+    const lanes per_range = inverse_or_zero(greatest - least);
+    const lanes per_weight = inverse_or_zero(v.w);
+    lanes best_error = all(0x1p100f);
+    line best{all(0.0f), least};
+    const auto consider = [&](lanes offset, lanes inverse) COLIBRI_LEVEL_TARGET {
+        const code_sums s = sums_of<codes>(in, offset, inverse);
+        const lanes mean = s.q * per_weight;
+        const lanes slope = (s.qx - mean * v.x) * inverse_or_zero(s.qq - mean * s.q);
+        const lanes level = (v.x - slope * s.q) * per_weight;
+        const lane_mask over = limit < level;
+        const line l{select(over, (s.qx - limit * s.q) * inverse_or_zero(s.qq), slope), select(over, limit, level)};
+        const lanes error = error_of(v, s, l);
+        const lane_mask better = error < best_error;
+        best_error = select(better, error, best_error);
+        best.scale = select(better, l.scale, best.scale);
+        best.offset = select(better, l.offset, best.offset);
+    };
+    for (const float top : Shape::tops) consider(least, all(top) * per_range);
+    for (int i = 0; i < Shape::refits; ++i) consider(best.offset, inverse_or_zero(best.scale));
+    return best;
+}
+
+/// Blocks of one run with one scale.
+template <class Shape>
+inline void search_scale(const search_input& from, search_output<Shape::size>& out) noexcept {
+    search_batch<Shape::size> in;
+    fill<Shape::size, 1>(from, Shape::level, in);
+    float d[lanes::count];
+    store(best_scale<Shape>(in), d);
+    for (std::size_t j = 0; j < lanes::count; ++j) {
+        d[j] = stored_scale(d[j], in.unit[j]);
+        out.d[j] = rounded(d[j] * in.unit[j]);
+    }
+    store_codes<typename Shape::codes>(in, all(0.0f), inverse_or_zero(load(d)), out.codes);
+}
+
+/// Blocks of one run with a scale and an offset (`dmin`).
+template <class Shape>
+inline void search_line(const search_input& from, search_output<Shape::size>& out) noexcept {
+    search_batch<Shape::size> in;
+    fill<Shape::size, 1>(from, Shape::level, in);
+    const lanes mean = centre(in);
+    const value_sums v = sums_of(in);
+    const line best = best_line<Shape>(in, v, all(0x1p100f));
+    float d[lanes::count];
+    float low[lanes::count];
+    store(best.scale, d);
+    store(best.offset + mean, low);
+    for (std::size_t j = 0; j < lanes::count; ++j) {
+        d[j] = stored_scale(d[j], in.unit[j]);
+        low[j] = stored_scale(low[j], in.unit[j]);
+        out.d[j] = rounded(d[j] * in.unit[j]);
+        out.dmin[j] = rounded(low[j] * in.unit[j]);
+    }
+    store_codes<typename Shape::codes>(in, load(low) - mean, inverse_or_zero(load(d)), out.codes);
+}
+
+/// Blocks of one run whose scale is a power of two.
+template <class Shape>
+inline void search_exponent(const search_input& from, search_output<Shape::size>& out) noexcept {
+    using codes = typename Shape::codes;
+    search_batch<Shape::size> in;
+    fill<Shape::size, 1>(from, Shape::level, in);
+    const value_sums v = sums_of(in);
+    lanes best_error = all(0x1p100f);
+    lanes best = all(0.0f);
+    for (const float scale : Shape::scales) {
+        const lanes error = error_of(v, sums_of<codes>(in, all(1.0f / scale)), all(scale));
+        const lane_mask better = error < best_error;
+        best_error = select(better, error, best_error);
+        best = select(better, all(scale), best);
+    }
+    float d[lanes::count];
+    store(best, d);
+    for (std::size_t j = 0; j < lanes::count; ++j) out.d[j] = rounded(d[j] * in.unit[j]);
+    store_codes<codes>(in, all(0.0f), inverse_or_zero(best), out.codes);
+}
+
+}  // namespace colibri::quant::detail::COLIBRI_LEVEL
+#endif
+// The search for super-blocks: runs whose scales (and minimums) are whole numbers under the scales of the block.
+// A part of encode_levels.hpp.
+
+#ifdef COLIBRI_LEVEL
+namespace colibri::quant::detail::COLIBRI_LEVEL {
+
+/// Sum over the runs of one block.
+template <std::size_t Runs>
+[[nodiscard]] inline float sum_of_runs(const float* of_run) noexcept {
+    float sum = of_run[0];
+    for (std::size_t j = 1; j < Runs; ++j) sum += of_run[j];
+    return sum;
+}
+
+template <std::size_t Runs>
+inline void set_runs(float* of_run, float value) noexcept {
+    for (std::size_t j = 0; j < Runs; ++j) of_run[j] = value;
+}
+template <std::size_t Runs>
+inline void copy_runs(const float* from, float* to) noexcept {
+    for (std::size_t j = 0; j < Runs; ++j) to[j] = from[j];
+}
+
+/// Blocks whose runs have a whole scale each, Shape::scale_low..scale_high, under the block's scale. For each of
+/// Shape::divisors the block's scale starts as the largest run's scale divided by it. Then, Shape::rounds times: each run
+/// takes the best of the whole scales within Shape::reach of the nearest, with new codes, and the block's scale is fitted
+/// to all of them.
+template <class Shape>
+inline void search_scaled_runs(const search_input& from, search_output<Shape::size>& out) noexcept {
+    using codes = typename Shape::codes;
+    constexpr std::size_t count = lanes::count;
+    constexpr std::size_t runs = Shape::runs;
+    search_batch<Shape::size> in;
+    fill<Shape::size, runs>(from, Shape::level, in);
+    const value_sums v = sums_of(in);
+    const lanes ideal = best_scale<Shape>(in);
+    float ideals[count];
+    store(ideal, ideals);
+
+    float best_error[count];
+    float best_d[count] = {};
+    float best_scales[count] = {};
+    set_runs<count>(best_error, 0x1p100f);
+    for (const float divisor : Shape::divisors) {
+        float d[count];
+        for (std::size_t b = 0; b < count; b += runs) {
+            float top = ideals[b];
+            for (std::size_t j = b; j < b + runs; ++j) {
+                const float here = ideals[j] < 0.0f ? -ideals[j] : ideals[j];
+                if (here > (top < 0.0f ? -top : top)) top = ideals[j];
+            }
+            set_runs<runs>(d + b, stored_scale(top / divisor, in.unit[b]));
+        }
+        for (int round = 0; round < Shape::rounds; ++round) {
+            const lanes block_scale = load(d);
+            const lanes middle =
+                nearest_whole(held(ideal * inverse_or_zero(block_scale), Shape::scale_low, Shape::scale_high));
+            lanes least = all(0x1p100f);
+            lanes chosen = middle;
+            code_sums chosen_sums = {all(0.0f), all(0.0f), all(0.0f)};
+            for (int step = -Shape::reach; step <= Shape::reach; ++step) {
+                const lanes whole = held(middle + all(static_cast<float>(step)), Shape::scale_low, Shape::scale_high);
+                const lanes scale = block_scale * whole;
+                const code_sums s = sums_of<codes>(in, inverse_or_zero(scale));
+                const lanes error = error_of(v, s, scale);
+                const lane_mask better = error < least;
+                least = select(better, error, least);
+                chosen = select(better, whole, chosen);
+                chosen_sums.qx = select(better, s.qx, chosen_sums.qx);
+                chosen_sums.qq = select(better, s.qq, chosen_sums.qq);
+            }
+            float error[count];
+            float whole[count];
+            float qx[count];
+            float qq[count];
+            store(least, error);
+            store(chosen, whole);
+            store(chosen * chosen_sums.qx, qx);
+            store(chosen * chosen * chosen_sums.qq, qq);
+            for (std::size_t b = 0; b < count; b += runs) {
+                if (const float total = sum_of_runs<runs>(error + b); total < best_error[b]) {
+                    best_error[b] = total;
+                    copy_runs<runs>(d + b, best_d + b);
+                    copy_runs<runs>(whole + b, best_scales + b);
+                }
+                const float squares = sum_of_runs<runs>(qq + b);
+                if (squares > 0.0f) set_runs<runs>(d + b, stored_scale(sum_of_runs<runs>(qx + b) / squares, in.unit[b]));
+            }
+        }
+    }
+    store_codes<codes>(in, all(0.0f), inverse_or_zero(load(best_d) * load(best_scales)), out.codes);
+    for (std::size_t j = 0; j < count; ++j) out.scales[j] = static_cast<std::int8_t>(best_scales[j]);
+    for (std::size_t b = 0; b < count; b += runs) out.d[b / runs] = rounded(best_d[b] * in.unit[b]);
+}
+
+/// The two scales of a block.
+struct scale_pair {
+    float d, dmin;
+};
+/// Weighted sums over a block, a being the products of whole scale and code, b the whole minimums.
+struct pair_sums {
+    float aa, ab, bb, ax, bx;
+};
+/// Finds the scales with the least error of d * a - dmin * b; leaves `out` and returns false if one would be negative.
+[[nodiscard]] inline bool fit(const pair_sums& s, scale_pair& out) noexcept {
+    const float both = rounded(s.aa * s.bb);
+    const float determinant = both - rounded(s.ab * s.ab);
+    scale_pair found = out;
+    if (determinant > both * 1e-4f) {
+        found.d = (rounded(s.ax * s.bb) - rounded(s.ab * s.bx)) / determinant;
+        found.dmin = (rounded(s.ax * s.ab) - rounded(s.aa * s.bx)) / determinant;
+    } else if (s.aa > 0.0f) {
+        found.d = (s.ax + rounded(out.dmin * s.ab)) / s.aa;
+    }
+    if (!(found.d > 0.0f && found.dmin >= 0.0f)) return false;
+    out = found;
+    return true;
+}
+
+/// Blocks whose runs have a whole scale and a whole minimum each, 0..Shape::scale_high, under two scales of the block;
+/// otherwise as `search_scaled_runs`, with pairs of divisors. Each whole scale that is tried gets the minimum that fits its
+/// codes.
+template <class Shape>
+inline void search_line_runs(const search_input& from, search_output<Shape::size>& out) noexcept {
+    using codes = typename Shape::codes;
+    constexpr std::size_t count = lanes::count;
+    constexpr std::size_t runs = Shape::runs;
+    search_batch<Shape::size> in;
+    fill<Shape::size, runs>(from, Shape::level, in);
+    const lanes zero = all(0.0f);
+    const lanes mean = centre(in);
+    const value_sums v = sums_of(in);
+    const lanes per_weight = inverse_or_zero(v.w);
+    const line ideal = best_line<Shape>(in, v, zero - mean);
+    float slopes[count];
+    float lows[count];
+    store(larger(ideal.scale, zero), slopes);
+    store(larger(zero - (ideal.offset + mean), zero), lows);
+
+    float best_error[count];
+    float best_d[count] = {};
+    float best_dmin[count] = {};
+    float best_scales[count] = {};
+    float best_minimums[count] = {};
+    set_runs<count>(best_error, 0x1p100f);
+    for (const auto& divisor : Shape::divisors) {
+        float d[count];
+        float dmin[count];
+        for (std::size_t b = 0; b < count; b += runs) {
+            float slope = 0.0f;
+            float low = 0.0f;
+            for (std::size_t j = b; j < b + runs; ++j) {
+                slope = slopes[j] > slope ? slopes[j] : slope;
+                low = lows[j] > low ? lows[j] : low;
+            }
+            set_runs<runs>(d + b, stored_scale(slope / divisor[0], in.unit[b]));
+            set_runs<runs>(dmin + b, stored_scale(low / divisor[1], in.unit[b]));
+        }
+        lanes offset = ideal.offset;
+        for (int round = 0; round < Shape::rounds; ++round) {
+            const lanes block_scale = load(d);
+            const lanes block_minimum = load(dmin);
+            const lanes per_minimum = inverse_or_zero(block_minimum);
+            const lanes middle =
+                nearest_whole(held(ideal.scale * inverse_or_zero(block_scale), 0.0f, Shape::scale_high));
+            lanes least = all(0x1p100f);
+            lanes chosen = middle;
+            lanes chosen_low = zero;
+            lanes chosen_offset = offset;
+            code_sums chosen_sums = {all(0.0f), all(0.0f), all(0.0f)};
+            for (int step = -Shape::reach; step <= Shape::reach; ++step) {
+                const lanes whole = held(middle + all(static_cast<float>(step)), 0.0f, Shape::scale_high);
+                const lanes scale = block_scale * whole;
+                const lanes inverse = inverse_or_zero(scale);
+                const code_sums first = sums_of<codes>(in, offset, inverse);
+                const lanes level = (v.x - scale * first.q) * per_weight;
+                const lanes low = nearest_whole(held((zero - level - mean) * per_minimum, 0.0f, Shape::scale_high));
+                const line l{scale, zero - block_minimum * low - mean};
+                const code_sums s = sums_of<codes>(in, l.offset, inverse);
+                const lanes error = error_of(v, s, l);
+                const lane_mask better = error < least;
+                least = select(better, error, least);
+                chosen = select(better, whole, chosen);
+                chosen_low = select(better, low, chosen_low);
+                chosen_offset = select(better, l.offset, chosen_offset);
+                chosen_sums.q = select(better, s.q, chosen_sums.q);
+                chosen_sums.qq = select(better, s.qq, chosen_sums.qq);
+                chosen_sums.qx = select(better, s.qx, chosen_sums.qx);
+            }
+            float error[count];
+            float whole[count];
+            float low[count];
+            float aa[count];
+            float ab[count];
+            float bb[count];
+            float ax[count];
+            float bx[count];
+            store(least, error);
+            store(chosen, whole);
+            store(chosen_low, low);
+            store(chosen * chosen * chosen_sums.qq, aa);
+            store(chosen * chosen_low * chosen_sums.q, ab);
+            store(chosen_low * chosen_low * v.w, bb);
+            store(chosen * (chosen_sums.qx + mean * chosen_sums.q), ax);
+            store(chosen_low * (v.x + mean * v.w), bx);
+            for (std::size_t b = 0; b < count; b += runs) {
+                if (const float total = sum_of_runs<runs>(error + b); total < best_error[b]) {
+                    best_error[b] = total;
+                    copy_runs<runs>(d + b, best_d + b);
+                    copy_runs<runs>(dmin + b, best_dmin + b);
+                    copy_runs<runs>(whole + b, best_scales + b);
+                    copy_runs<runs>(low + b, best_minimums + b);
+                }
+                const pair_sums sums{sum_of_runs<runs>(aa + b), sum_of_runs<runs>(ab + b), sum_of_runs<runs>(bb + b),
+                                     sum_of_runs<runs>(ax + b), sum_of_runs<runs>(bx + b)};
+                if (scale_pair fitted{d[b], dmin[b]}; fit(sums, fitted)) {
+                    set_runs<runs>(d + b, stored_scale(fitted.d, in.unit[b]));
+                    set_runs<runs>(dmin + b, stored_scale(fitted.dmin, in.unit[b]));
+                }
+            }
+            offset = chosen_offset;
+        }
+    }
+    const lanes scale = load(best_d) * load(best_scales);
+    const lanes offset = zero - load(best_dmin) * load(best_minimums) - mean;
+    store_codes<codes>(in, offset, inverse_or_zero(scale), out.codes);
+    for (std::size_t j = 0; j < count; ++j) {
+        out.scales[j] = static_cast<std::int8_t>(best_scales[j]);
+        out.minimums[j] = static_cast<std::int8_t>(best_minimums[j]);
+    }
+    for (std::size_t b = 0; b < count; b += runs) {
+        out.d[b / runs] = rounded(best_d[b] * in.unit[b]);
+        out.dmin[b / runs] = rounded(best_dmin[b] * in.unit[b]);
+    }
+}
+
+/// Runs with a scale from an ascending list each and nothing above them: Shape::scale_count of them, Shape::scale_of(place), of
+/// which the one nearest to the best and its neighbours within Shape::reach are tried. `scales` become the places.
+template <class Shape>
+inline void search_listed_scales(const search_input& from, search_output<Shape::size>& out) noexcept {
+    using codes = typename Shape::codes;
+    constexpr std::size_t count = lanes::count;
+    search_batch<Shape::size> in;
+    fill<Shape::size, 1>(from, Shape::level, in);
+    const value_sums v = sums_of(in);
+    float ideals[count];
+    store(best_scale<Shape>(in), ideals);
+    int middle[count];
+    for (std::size_t j = 0; j < count; ++j) {
+        int low = 0;
+        int high = Shape::scale_count - 1;
+        const float wanted = ideals[j] * in.unit[j];
+        while (high - low > 1) {
+            const int between = (low + high) / 2;
+            (Shape::scale_of(between) <= wanted ? low : high) = between;
+        }
+        middle[j] = wanted - Shape::scale_of(low) < Shape::scale_of(high) - wanted ? low : high;
+    }
+    lanes least = all(0x1p100f);
+    lanes best;
+    lanes best_scale = all(0.0f);
+    for (int step = -Shape::reach; step <= Shape::reach; ++step) {
+        float places[count];
+        float scales[count];
+        for (std::size_t j = 0; j < count; ++j) {
+            int place = middle[j] + step;
+            place = place < 0 ? 0 : place < Shape::scale_count ? place : Shape::scale_count - 1;
+            places[j] = static_cast<float>(place);
+            scales[j] = Shape::scale_of(place) / in.unit[j];
+        }
+        const lanes scale = load(scales);
+        const lanes error = error_of(v, sums_of<codes>(in, inverse_or_zero(scale)), scale);
+        const lane_mask better = error < least;
+        least = select(better, error, least);
+        best = select(better, load(places), best);
+        best_scale = select(better, scale, best_scale);
+    }
+    float places[count];
+    store(best, places);
+    for (std::size_t j = 0; j < count; ++j) out.scales[j] = static_cast<std::int8_t>(places[j]);
+    store_codes<codes>(in, all(0.0f), inverse_or_zero(best_scale), out.codes);
+}
+
+}  // namespace colibri::quant::detail::COLIBRI_LEVEL
+#endif
+// What is searched for each format whose codes are found one by one, and how hard. A part of encode_levels.hpp.
+
+#ifdef COLIBRI_LEVEL
+namespace colibri::quant::detail::COLIBRI_LEVEL {
+
+// Members of a search: `size` of a run, `runs` of a block, its `codes`, `level` of the weighting (see `fill`), the rest as the
+// function of its `kind` says. Levels were chosen by the divergence of a whole model's files, candidates by error and time.
+
+enum class search_kind { scale, line, exponent, listed, scaled_runs, line_runs };
+
+template <class F>
+struct search_shape;
+
+template <>
+struct search_shape<q4_0> {
+    using codes = whole_codes<-8, 7>;
+    static constexpr std::size_t size = 32, runs = 1;
+    static constexpr float level = 1.0f;
+    static constexpr float tops[] = {-6.6f, -7.0f, -7.4f, -7.8f, -8.2f, -8.6f, 6.2f, 6.6f, 7.0f, 7.4f, 7.8f};
+    static constexpr int refits = 2;
+    static constexpr search_kind kind = search_kind::scale;
+};
+template <>
+struct search_shape<q5_0> {
+    using codes = whole_codes<-16, 15>;
+    static constexpr std::size_t size = 32, runs = 1;
+    static constexpr float level = 1.0f;
+    static constexpr float tops[] = {-13.4f, -13.8f, -14.2f, -14.5f, -14.8f, -15.0f, -15.2f, -15.4f, -15.6f, -15.8f, -16.0f, -16.2f, -16.5f,
+                                    13.0f,  13.4f,  13.8f,  14.1f,  14.4f,  14.6f,  14.8f,  15.0f,  15.2f,  15.4f};
+    static constexpr int refits = 2;
+    static constexpr search_kind kind = search_kind::scale;
+};
+template <>
+struct search_shape<q8_0> {
+    using codes = whole_codes<-127, 127>;
+    static constexpr std::size_t size = 32, runs = 1;
+    static constexpr float level = 1.0f;
+    static constexpr float tops[] = {126.4f, 126.7f, 127.0f, 127.3f};
+    static constexpr int refits = 1;
+    static constexpr search_kind kind = search_kind::scale;
+};
+template <>
+struct search_shape<q4_1> {
+    using codes = whole_codes<0, 15>;
+    static constexpr std::size_t size = 32, runs = 1;
+    static constexpr float level = 1.0f;
+    static constexpr float tops[] = {12.6f, 13.0f, 13.3f, 13.6f, 13.9f, 14.2f, 14.4f, 14.6f, 14.8f,
+                                    15.0f, 15.2f, 15.4f, 15.6f, 15.8f, 16.0f, 16.2f, 16.5f, 16.8f};
+    static constexpr int refits = 3;
+    static constexpr search_kind kind = search_kind::line;
+};
+template <>
+struct search_shape<q5_1> {
+    using codes = whole_codes<0, 31>;
+    static constexpr std::size_t size = 32, runs = 1;
+    static constexpr float level = 3.0f;
+    static constexpr float tops[] = {28.0f, 28.5f, 29.0f, 29.4f, 29.8f, 30.1f, 30.3f, 30.5f, 30.7f,
+                                    30.9f, 31.1f, 31.3f, 31.5f, 31.7f, 31.9f, 32.2f, 32.6f};
+    static constexpr int refits = 3;
+    static constexpr search_kind kind = search_kind::line;
+};
+template <>
+struct search_shape<iq4_nl> {
+    using codes = iq4_codes;
+    static constexpr std::size_t size = 32, runs = 1;
+    static constexpr float level = 1.0f;
+    static constexpr float tops[] = {-96.0f, -102.0f, -108.0f, -112.0f, -116.0f, -120.0f, -124.0f, -128.0f, -133.0f, -139.0f,
+                                    88.0f,  94.0f,   99.0f,   103.0f,  107.0f,  111.0f,  115.0f,  120.0f};
+    static constexpr int refits = 2;
+    static constexpr search_kind kind = search_kind::scale;
+};
+template <>
+struct search_shape<mxfp4> {
+    using codes = e2m1_codes;
+    static constexpr std::size_t size = 32, runs = 1;
+    static constexpr float level = 1.0f;
+    static constexpr float scales[] = {0x1p-4f, 0x1p-3f, 0x1p-2f};
+    static constexpr search_kind kind = search_kind::exponent;
+};
+template <>
+struct search_shape<nvfp4> {
+    using codes = e2m1_codes;
+    static constexpr std::size_t size = 16, runs = 4;
+    static constexpr float level = 1.0f;
+    static constexpr float tops[] = {9.0f, 10.0f, 11.0f, 11.6f, 12.2f, 12.8f, 13.6f};
+    static constexpr int refits = 2;
+    static constexpr int reach = 2;
+    static constexpr int scale_count = 127;
+    static constexpr float scale_of(int place) noexcept {
+        nvfp4 block{};
+        block.d[0] = static_cast<std::uint8_t>(place);
+        return block.scale() * static_cast<float>(block.sub_scale(0));
+    }
+    static constexpr search_kind kind = search_kind::listed;
+};
+template <>
+struct search_shape<q1_0> {
+    using codes = sign_codes;
+    static constexpr std::size_t size = 128, runs = 1;
+    static constexpr float level = -1.0f;
+    static constexpr float tops[] = {1.0f};
+    static constexpr int refits = 0;
+    static constexpr search_kind kind = search_kind::scale;
+};
+template <>
+struct search_shape<q2_0> {
+    using codes = whole_codes<-1, 2>;
+    static constexpr std::size_t size = 64, runs = 1;
+    static constexpr float level = 1.0f;
+    static constexpr float tops[] = {1.6f, 2.0f, 2.4f, 2.8f, 3.2f, -1.6f, -2.0f, -2.4f, -2.8f, -3.2f};
+    static constexpr int refits = 2;
+    static constexpr search_kind kind = search_kind::scale;
+};
+struct ternary_shape {
+    using codes = whole_codes<-1, 1>;
+    static constexpr std::size_t size = 256, runs = 1;
+    static constexpr float level = 1.0f;
+    static constexpr float tops[] = {1.0f, 1.4f, 1.8f, 2.2f, 2.6f, 3.2f, 4.0f};
+    static constexpr int refits = 2;
+    static constexpr search_kind kind = search_kind::scale;
+};
+template <>
+struct search_shape<tq1_0> : ternary_shape {};
+template <>
+struct search_shape<tq2_0> : ternary_shape {};
+template <>
+struct search_shape<q2_k> {
+    using codes = whole_codes<0, 3>;
+    static constexpr std::size_t size = 16, runs = 16;
+    static constexpr float level = 0.5f;
+    static constexpr float tops[] = {2.2f, 2.4f, 2.6f, 2.8f, 3.0f, 3.2f, 3.4f, 3.6f, 3.8f};
+    static constexpr int refits = 2;
+    static constexpr float scale_high = 15.0f;
+    static constexpr float divisors[][2] = {{15.0f, 15.0f}};
+    static constexpr int reach = 1, rounds = 3;
+    static constexpr search_kind kind = search_kind::line_runs;
+};
+template <>
+struct search_shape<q3_k> {
+    using codes = whole_codes<-4, 3>;
+    static constexpr std::size_t size = 16, runs = 16;
+    static constexpr float level = 1.0f;
+    static constexpr float tops[] = {-2.6f, -3.0f, -3.4f, -3.8f, -4.2f, -4.6f, 2.2f, 2.6f, 3.0f, 3.4f, 3.8f};
+    static constexpr int refits = 2;
+    static constexpr float scale_low = -32.0f, scale_high = 31.0f;
+    static constexpr float divisors[] = {-32.0f, 31.0f};
+    static constexpr int reach = 1, rounds = 2;
+    static constexpr search_kind kind = search_kind::scaled_runs;
+};
+template <>
+struct search_shape<q4_k> {
+    using codes = whole_codes<0, 15>;
+    static constexpr std::size_t size = 32, runs = 8;
+    static constexpr float level = 1.0f;
+    static constexpr float tops[] = {12.6f, 13.0f, 13.3f, 13.6f, 13.9f, 14.2f, 14.4f, 14.6f, 14.8f,
+                                    15.0f, 15.2f, 15.4f, 15.6f, 15.8f, 16.0f, 16.2f, 16.5f, 16.8f};
+    static constexpr int refits = 2;
+    static constexpr float scale_high = 63.0f;
+    static constexpr float divisors[][2] = {{63.0f, 63.0f}};
+    static constexpr int reach = 1, rounds = 3;
+    static constexpr search_kind kind = search_kind::line_runs;
+};
+template <>
+struct search_shape<q5_k> {
+    using codes = whole_codes<0, 31>;
+    static constexpr std::size_t size = 32, runs = 8;
+    static constexpr float level = 1.0f;
+    static constexpr float tops[] = {28.4f, 29.0f, 29.5f, 29.9f, 30.2f, 30.5f, 30.8f, 31.0f, 31.2f, 31.4f, 31.7f, 32.0f, 32.4f};
+    static constexpr int refits = 2;
+    static constexpr float scale_high = 63.0f;
+    static constexpr float divisors[][2] = {{63.0f, 63.0f}};
+    static constexpr int reach = 1, rounds = 2;
+    static constexpr search_kind kind = search_kind::line_runs;
+};
+template <>
+struct search_shape<q6_k> {
+    using codes = whole_codes<-32, 31>;
+    static constexpr std::size_t size = 16, runs = 16;
+    static constexpr float level = 3.0f;
+    static constexpr float tops[] = {-29.0f, -29.6f, -30.2f, -30.7f, -31.2f, -31.6f, -32.0f, -32.4f,
+                                     28.8f,  29.4f,  30.0f,  30.5f,  31.0f,  31.4f};
+    static constexpr int refits = 1;
+    static constexpr float scale_low = -128.0f, scale_high = 127.0f;
+    static constexpr float divisors[] = {-128.0f};
+    static constexpr int reach = 1, rounds = 2;
+    static constexpr search_kind kind = search_kind::scaled_runs;
+};
+template <>
+struct search_shape<iq4_xs> {
+    using codes = iq4_codes;
+    static constexpr std::size_t size = 32, runs = 8;
+    static constexpr float level = 1.0f;
+    static constexpr float tops[] = {-96.0f, -102.0f, -108.0f, -112.0f, -116.0f, -120.0f, -124.0f, -128.0f, -133.0f, -139.0f,
+                                    88.0f,  94.0f,   99.0f,   103.0f,  107.0f,  111.0f,  115.0f,  120.0f};
+    static constexpr int refits = 2;
+    static constexpr float scale_low = -32.0f, scale_high = 31.0f;
+    static constexpr float divisors[] = {-32.0f};
+    static constexpr int reach = 1, rounds = 3;
+    static constexpr search_kind kind = search_kind::scaled_runs;
+};
+
+template <class Shape>
+inline void run_search(const search_input& in, search_output<Shape::size>& out) noexcept {
+    if constexpr (Shape::kind == search_kind::scale) search_scale<Shape>(in, out);
+    else if constexpr (Shape::kind == search_kind::line) search_line<Shape>(in, out);
+    else if constexpr (Shape::kind == search_kind::exponent) search_exponent<Shape>(in, out);
+    else if constexpr (Shape::kind == search_kind::listed) search_listed_scales<Shape>(in, out);
+    else if constexpr (Shape::kind == search_kind::scaled_runs) search_scaled_runs<Shape>(in, out);
+    else search_line_runs<Shape>(in, out);
+}
+
+/// Blocks of F by its search, as many at a time as have sixteen runs together.
+template <class F>
+struct searching_encoder {
+    using shape = search_shape<F>;
+    static constexpr std::size_t batch = lanes::count / shape::runs;  ///< blocks
+
+    static void encode(const float* x, const float* importance, std::size_t blocks, F* out) noexcept {
+        constexpr std::size_t n = F::block_size;
+        search_output<shape::size> found{};  // not every search has a minimum
+        for (std::size_t first = 0; first < blocks; first += batch) {
+            const std::size_t count = blocks - first < batch ? blocks - first : batch;
+            search_input in{x + first * n, importance == nullptr ? nullptr : importance + first * n};
+            bool usable[batch];
+            bool all_usable = true;
+            for (std::size_t b = 0; b < count; ++b) {
+                usable[b] = all_finite<n>(in.x + b * n);
+                all_usable = all_usable && usable[b];
+            }
+            float values[batch * n];
+            float weights[batch * n];
+            if (count < batch || !all_usable) {
+                for (std::size_t b = 0; b < batch; ++b) {
+                    const bool present = b < count && usable[b];
+                    for (std::size_t i = b * n; i < (b + 1) * n; ++i) {
+                        values[i] = present ? in.x[i] : 0.0f;
+                        weights[i] = present && importance != nullptr ? in.importance[i] : 0.0f;
+                    }
+                }
+                in = {values, importance == nullptr ? nullptr : weights};
+            }
+            run_search<shape>(in, found);
+            for (std::size_t b = 0; b < count; ++b) {
+                if (!usable[b]) {
+                    out[first + b] = unusable_block<F>();
+                    continue;
+                }
+                pack(block_parts{found.d[b], found.dmin[b], found.scales + b * shape::runs, found.minimums + b * shape::runs,
+                                 found.codes + b * n},
+                     out[first + b]);
+            }
+        }
+    }
+};
+
+}  // namespace colibri::quant::detail::COLIBRI_LEVEL
+#endif
+
+#ifdef COLIBRI_LEVEL
+namespace colibri::quant::detail::COLIBRI_LEVEL {
+
+/// Blocks by the format's own `encode`, which becomes part of this function and so of its level.
+template <class F>
+[[gnu::flatten]] inline void encode_each(const float* x, std::size_t blocks, F* out) noexcept {
+    for (std::size_t b = 0; b < blocks; ++b) out[b] = F::encode(x + b * F::block_size);
+}
+
+/// Half floats (two bytes each, at any address) to floats, as `f16_to_f32` but without branches.
+inline void widen_halves(const std::byte* in, std::size_t n, float* out) noexcept {
+    using whole = lane_mask::part;
+    typedef std::uint16_t halves __attribute__((vector_size(COLIBRI_LEVEL_BYTES / 2)));
+    const std::size_t tail = n % lanes::width;
+    for (std::size_t i = 0; i < n - tail; i += lanes::width) {
+        halves stored;
+        std::memcpy(&stored, in + 2 * i, sizeof stored);
+        const whole bits = __builtin_convertvector(stored, whole);
+        const whole size = bits & 0x7fff;
+        const whole quiet = size > 0x7c00 ? ~size & 0x200 : whole{};  // the bit that makes a NaN quiet, if it isn't set
+        const whole normal = ((size | quiet) << 13) + (size < 0x7c00 ? whole{} + (112 << 23) : whole{} + (224 << 23));
+        const whole tiny = reinterpret_cast<whole>(__builtin_convertvector(size, lanes::part) * 0x1p-24f);
+        const whole value = (size < 0x400 ? tiny : normal) | (bits & 0x8000) << 16;
+        std::memcpy(out + i, &value, sizeof value);
+    }
+    for (std::size_t i = n - tail; i < n; ++i) {
+        std::uint16_t half;
+        std::memcpy(&half, in + 2 * i, sizeof half);
+        out[i] = f16_to_f32(half);
+    }
+}
+
+/// Largest magnitude as a bit pattern; at least `infinity_bits` if there is an infinity or a NaN.
+[[nodiscard]] inline std::uint32_t largest_bits(const float* x, std::size_t n) noexcept {
+    constexpr std::size_t step = 2 * lanes::count;
+    std::int32_t tops[step] = {};
+    const std::size_t tail = n % step;
+    for (std::size_t i = 0; i < n - tail; i += step) {
+        std::int32_t bits[step];
+        std::memcpy(bits, x + i, sizeof bits);
+        for (std::size_t k = 0; k < step; ++k) {
+            const std::int32_t magnitude = bits[k] & 0x7fffffff;
+            tops[k] = magnitude > tops[k] ? magnitude : tops[k];
+        }
+    }
+    std::int32_t top = 0;
+    for (const std::int32_t of_lane : tops) top = of_lane > top ? of_lane : top;
+    for (std::size_t i = n - tail; i < n; ++i) {
+        const std::int32_t magnitude = std::bit_cast<std::int32_t>(x[i]) & 0x7fffffff;
+        top = magnitude > top ? magnitude : top;
+    }
+    return static_cast<std::uint32_t>(top);
+}
+
+}  // namespace colibri::quant::detail::COLIBRI_LEVEL
+#endif
+
+#elif defined(COLIBRI_SECTION_KERNELS)
 // ---- colibri/simd/kernels-inl.hpp
 
 // All kernels of one target. Included once per target by foreach_target-inl.hpp, which sets
@@ -11656,6 +12774,1235 @@ constexpr void decode_super_minimum(const F& block, float* out) noexcept {
 
 }  // namespace colibri::quant::detail
 
+// ---- colibri/quant/iq4.hpp
+
+// IQ4_NL and IQ4_XS: 4-bit codes that point into a table of unevenly spaced values.
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+
+namespace colibri::quant {
+
+/// The sixteen values that IQ4_NL and IQ4_XS codes stand for. Part of the file format.
+inline constexpr std::array<std::int8_t, 16> iq4_values = {-127, -104, -83, -65, -49, -35, -22, -10,
+                                                           1,    13,   25,  38,  53,  69,  89,  113};
+
+/// 32 weights: `d * iq4_values[code]`, codes packed as in Q4_0. 4.5 bits per weight.
+struct iq4_nl {
+    static constexpr dtype type = dtype::iq4_nl;
+    static constexpr std::size_t block_size = 32;
+
+    std::uint16_t d;  ///< f16
+    std::uint8_t qs[16];
+
+    [[nodiscard]] constexpr float scale() const noexcept { return f16_to_f32(d); }
+    /// The value that the code stands for, -127..113.
+    [[nodiscard]] constexpr int code(std::size_t i) const noexcept {
+        return iq4_values[static_cast<std::size_t>((qs[i % 16] >> (i / 16 * 4)) & 15)];
+    }
+
+    constexpr void decode(float* out) const noexcept { detail::decode_codes(*this, out); }
+};
+
+/// 256 weights in 8 runs of 32: `(d * scale) * iq4_values[code]`, scales -32..31. 4.25 bits per weight. Run j has the
+/// 16 bytes of `qs` from 16j, packed as in Q4_0. Its 6-bit scale plus 32: the low four bits are the low (even j) or
+/// high half of `scales_l[j/2]`, the upper two are bits 2j and 2j+1 of `scales_h`.
+struct iq4_xs {
+    static constexpr dtype type = dtype::iq4_xs;
+    static constexpr std::size_t block_size = 256;
+    static constexpr std::size_t sub_size = 32;
+
+    std::uint16_t d;  ///< f16
+    std::uint16_t scales_h;
+    std::uint8_t scales_l[4];
+    std::uint8_t qs[128];
+
+    [[nodiscard]] constexpr float scale() const noexcept { return f16_to_f32(d); }
+    [[nodiscard]] constexpr int sub_scale(std::size_t j) const noexcept {
+        const int low = (scales_l[j / 2] >> (j % 2 * 4)) & 15;
+        const int high = (scales_h >> (j * 2)) & 3;
+        return (low | high << 4) - 32;
+    }
+    /// The value that the code stands for, -127..113.
+    [[nodiscard]] constexpr int code(std::size_t i) const noexcept {
+        return iq4_values[static_cast<std::size_t>((qs[i / 32 * 16 + i % 16] >> (i % 32 / 16 * 4)) & 15)];
+    }
+
+    constexpr void decode(float* out) const noexcept { detail::decode_super(*this, out); }
+};
+
+static_assert(code_format<iq4_nl> && super_format<iq4_xs>);
+
+}  // namespace colibri::quant
+
+// ---- colibri/quant/mxfp4.hpp
+
+// MXFP4: 4-bit floats (E2M1) with a power of two for every 32.
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+
+
+namespace colibri::quant {
+
+/// Twice the values of the sixteen E2M1 codes; code 8 (minus zero) is plain 0. Part of the file format.
+inline constexpr std::array<std::int8_t, 16> mxfp4_values = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+
+/// 32 weights: `2^(e-128) * mxfp4_values[code]`, codes packed as in Q4_0. 4.25 bits per weight.
+/// The exponent 255, NaN in the OCP microscaling text, is the ordinary 2^127 here, as in the reference decoder.
+struct mxfp4 {
+    static constexpr dtype type = dtype::mxfp4;
+    static constexpr std::size_t block_size = 32;
+
+    std::uint8_t e;
+    std::uint8_t qs[16];
+
+    /// 2^(e-128), exact: subnormal for e below 2.
+    [[nodiscard]] constexpr float scale() const noexcept {
+        const std::uint32_t bits = e < 2 ? 0x200000u << e : static_cast<std::uint32_t>(e - 1) << 23;
+        return std::bit_cast<float>(bits);
+    }
+    /// Twice the value that the code stands for, -12..12.
+    [[nodiscard]] constexpr int code(std::size_t i) const noexcept {
+        return mxfp4_values[static_cast<std::size_t>((qs[i % 16] >> (i / 16 * 4)) & 15)];
+    }
+
+    constexpr void decode(float* out) const noexcept { detail::decode_codes(*this, out); }
+
+    /// The exponent is two below that of the largest magnitude, so that it becomes 4 to 8 times the scale (6 at most
+    /// is representable); each code is the nearest value, the smaller code on a tie. The format has no NaN: a block
+    /// with an infinity or a NaN decodes to infinities.
+    [[nodiscard]] static constexpr mxfp4 encode(const float* in) noexcept {
+        const std::uint32_t top = detail::largest_magnitude_bits<block_size>(in);
+        mxfp4 out{};
+        if (top >= detail::infinity_bits) {
+            out.e = 255;
+            for (auto& byte : out.qs) byte = 0x77;
+            return out;
+        }
+        const std::uint32_t exponent = top >> 23;
+        out.e = static_cast<std::uint8_t>(exponent > 2 ? exponent - 2 : 0);
+        float values[16] = {};
+        for (std::size_t code = 0; code < 16; ++code) {
+            values[code] = out.scale() * static_cast<float>(mxfp4_values[code]);
+        }
+        // Code by code over all weights, so that the loops become vectors.
+        float least[block_size] = {};
+        std::int32_t best[block_size] = {};
+        for (std::size_t i = 0; i < block_size; ++i) least[i] = distance(values[0], in[i]);
+        for (std::size_t code = 1; code < 16; ++code) {
+            for (std::size_t i = 0; i < block_size; ++i) {
+                const float here = distance(values[code], in[i]);
+                best[i] = here < least[i] ? static_cast<std::int32_t>(code) : best[i];
+                least[i] = here < least[i] ? here : least[i];
+            }
+        }
+        for (std::size_t i = 0; i < 16; ++i) out.qs[i] = static_cast<std::uint8_t>(best[i] | best[i + 16] << 4);
+        return out;
+    }
+
+private:
+    [[nodiscard]] static constexpr float distance(float a, float b) noexcept { return a < b ? b - a : a - b; }
+};
+
+static_assert(code_format<mxfp4> && encodable_format<mxfp4>);
+
+}  // namespace colibri::quant
+
+// ---- colibri/quant/nvfp4.hpp
+
+// NVFP4: 4-bit floats (E2M1) with an 8-bit float (E4M3 without sign) for every 16.
+#include <cstddef>
+#include <cstdint>
+
+
+namespace colibri::quant {
+
+/// 64 weights in 4 runs of 16: `(2^-10 * scale) * mxfp4_values[code]`. 4.5 bits per weight. Run j has the 8 bytes of
+/// `qs` from 8j: byte l holds weight l of the run in its low and weight l+8 in its high half. The scale is the float
+/// `d[j]` in units of 2^-9, an integer, as the codes are twice their values: exponent e in bits 3 to 6, mantissa m
+/// below: m for e = 0, else (8+m) * 2^(e-1). The top bit means nothing; 0x7f, NaN in E4M3, is 0, as in the
+/// reference decoder.
+struct nvfp4 {
+    static constexpr dtype type = dtype::nvfp4;
+    static constexpr std::size_t block_size = 64;
+    static constexpr std::size_t sub_size = 16;
+
+    std::uint8_t d[4];
+    std::uint8_t qs[32];
+
+    [[nodiscard]] constexpr float scale() const noexcept { return 0x1p-10f; }
+    [[nodiscard]] constexpr int sub_scale(std::size_t j) const noexcept {
+        const int exponent = d[j] >> 3 & 15;
+        const int mantissa = d[j] & 7;
+        if (d[j] == 0x7f) return 0;
+        return exponent == 0 ? mantissa : (8 + mantissa) << (exponent - 1);
+    }
+    /// Twice the value that the code stands for, -12..12.
+    [[nodiscard]] constexpr int code(std::size_t i) const noexcept {
+        return mxfp4_values[static_cast<std::size_t>((qs[i / 16 * 8 + i % 8] >> (i % 16 / 8 * 4)) & 15)];
+    }
+
+    constexpr void decode(float* out) const noexcept { detail::decode_super(*this, out); }
+};
+
+static_assert(super_format<nvfp4>);
+
+}  // namespace colibri::quant
+
+// ---- colibri/quant/q1_q2.hpp
+
+// Q1_0 and Q2_0: one and two bits, in the order of the weights.
+#include <cstddef>
+#include <cstdint>
+
+
+namespace colibri::quant {
+
+/// 128 weights: `d * code`, codes -1 and 1: bit i%8 of `qs[i/8]` clear and set. 1.125 bits per weight.
+struct q1_0 {
+    static constexpr dtype type = dtype::q1_0;
+    static constexpr std::size_t block_size = 128;
+
+    std::uint16_t d;  ///< f16
+    std::uint8_t qs[16];
+
+    [[nodiscard]] constexpr float scale() const noexcept { return f16_to_f32(d); }
+    [[nodiscard]] constexpr int code(std::size_t i) const noexcept { return ((qs[i / 8] >> (i % 8)) & 1) * 2 - 1; }
+
+    constexpr void decode(float* out) const noexcept { detail::decode_codes(*this, out); }
+};
+
+/// 64 weights: `d * code`, codes -1..2, stored plus 1 in bit pair i%4 of `qs[i/4]`. 2.25 bits per weight.
+struct q2_0 {
+    static constexpr dtype type = dtype::q2_0;
+    static constexpr std::size_t block_size = 64;
+
+    std::uint16_t d;  ///< f16
+    std::uint8_t qs[16];
+
+    [[nodiscard]] constexpr float scale() const noexcept { return f16_to_f32(d); }
+    [[nodiscard]] constexpr int code(std::size_t i) const noexcept { return ((qs[i / 4] >> (i % 4 * 2)) & 3) - 1; }
+
+    constexpr void decode(float* out) const noexcept { detail::decode_codes(*this, out); }
+};
+
+static_assert(code_format<q1_0> && code_format<q2_0>);
+
+}  // namespace colibri::quant
+
+// ---- colibri/quant/q2_k.hpp
+
+// Q2_K: 2-bit codes in super-blocks of 256.
+#include <cstddef>
+#include <cstdint>
+
+
+namespace colibri::quant {
+
+/// 256 weights in 16 runs of 16: `(d * scale) * code - dmin * minimum`, codes 0..3. 2.625 bits per weight.
+/// `scales[j]` holds run j's 4-bit scale in its low and the 4-bit minimum in its high half. Each half of 128 weights
+/// has 32 bytes of `qs`: byte l holds weights l, l+32, l+64, l+96 of the half, from the lowest bit pair up.
+struct q2_k {
+    static constexpr dtype type = dtype::q2_k;
+    static constexpr std::size_t block_size = 256;
+    static constexpr std::size_t sub_size = 16;
+
+    std::uint8_t scales[16];
+    std::uint8_t qs[64];
+    std::uint16_t d;     ///< f16, multiplies the scales
+    std::uint16_t dmin;  ///< f16, multiplies the minimums
+
+    [[nodiscard]] constexpr float scale() const noexcept { return f16_to_f32(d); }
+    [[nodiscard]] constexpr float minimum_scale() const noexcept { return f16_to_f32(dmin); }
+    [[nodiscard]] constexpr int sub_scale(std::size_t j) const noexcept { return scales[j] & 15; }
+    [[nodiscard]] constexpr int sub_minimum(std::size_t j) const noexcept { return scales[j] >> 4; }
+    [[nodiscard]] constexpr int code(std::size_t i) const noexcept {
+        return (qs[i / 128 * 32 + i % 32] >> (i % 128 / 32 * 2)) & 3;
+    }
+
+    constexpr void decode(float* out) const noexcept { detail::decode_super_minimum(*this, out); }
+};
+
+static_assert(super_minimum_format<q2_k>);
+
+}  // namespace colibri::quant
+
+// ---- colibri/quant/q3_k.hpp
+
+// Q3_K: 3-bit codes in super-blocks of 256.
+#include <cstddef>
+#include <cstdint>
+
+
+namespace colibri::quant {
+
+/// 256 weights in 16 runs of 16: `(d * scale) * code`, codes -4..3, scales -32..31. 3.4375 bits per weight. The low
+/// two bits of the codes lie in `qs` as in Q2_K; the third is bit i/32 of `hmask[i % 32]` and, when clear, takes 4
+/// off. 6-bit scales plus 32: the low four bits of run j are the low (j < 8) or high half of `scales[j % 8]`; the
+/// upper two are bits 2*(j/4) and up of `scales[8 + j % 4]`.
+struct q3_k {
+    static constexpr dtype type = dtype::q3_k;
+    static constexpr std::size_t block_size = 256;
+    static constexpr std::size_t sub_size = 16;
+
+    std::uint8_t hmask[32];
+    std::uint8_t qs[64];
+    std::uint8_t scales[12];
+    std::uint16_t d;  ///< f16
+
+    [[nodiscard]] constexpr float scale() const noexcept { return f16_to_f32(d); }
+    [[nodiscard]] constexpr int sub_scale(std::size_t j) const noexcept {
+        const int low = (scales[j % 8] >> (j / 8 * 4)) & 15;
+        const int high = (scales[8 + j % 4] >> (j / 4 * 2)) & 3;
+        return (low | high << 4) - 32;
+    }
+    [[nodiscard]] constexpr int code(std::size_t i) const noexcept {
+        const int low = (qs[i / 128 * 32 + i % 32] >> (i % 128 / 32 * 2)) & 3;
+        const int high = (hmask[i % 32] >> (i / 32)) & 1;
+        return (low | high << 2) - 4;
+    }
+
+    constexpr void decode(float* out) const noexcept { detail::decode_super(*this, out); }
+};
+
+static_assert(super_format<q3_k>);
+
+}  // namespace colibri::quant
+
+// ---- colibri/quant/q4.hpp
+
+// Q4_0 and Q4_1: 4-bit codes in blocks of 32.
+#include <cstddef>
+#include <cstdint>
+
+
+namespace colibri::quant {
+
+/// 32 weights: `d * code`, codes -8..7, stored plus 8. 4.5 bits per weight.
+/// Byte l of `qs` holds weight l in its low and weight l+16 in its high half.
+struct q4_0 {
+    static constexpr dtype type = dtype::q4_0;
+    static constexpr std::size_t block_size = 32;
+
+    std::uint16_t d;  ///< f16
+    std::uint8_t qs[16];
+
+    [[nodiscard]] constexpr float scale() const noexcept { return f16_to_f32(d); }
+    [[nodiscard]] constexpr int code(std::size_t i) const noexcept { return ((qs[i % 16] >> (i / 16 * 4)) & 15) - 8; }
+
+    constexpr void decode(float* out) const noexcept { detail::decode_codes(*this, out); }
+
+    /// The scale maps the value of largest magnitude to -8. A block with an infinity or a NaN decodes to NaN.
+    [[nodiscard]] static constexpr q4_0 encode(const float* in) noexcept {
+        if (!detail::all_finite<block_size>(in)) return {detail::f16_nan, {}};
+        const float d = detail::extreme<block_size>(in) / -8.0f;
+        float scaled[block_size] = {};
+        detail::scale_values(in, 0.0f, detail::reciprocal(d), scaled);
+        q4_0 out{f32_to_f16(d), {}};
+        for (std::size_t i = 0; i < 16; ++i) {
+            const int low = detail::to_code(scaled[i] + 8.5f, 15);
+            const int high = detail::to_code(scaled[i + 16] + 8.5f, 15);
+            out.qs[i] = static_cast<std::uint8_t>(low | high << 4);
+        }
+        return out;
+    }
+};
+
+/// 32 weights: `d * code + m`, codes 0..15, packed as in Q4_0. 5 bits per weight.
+struct q4_1 {
+    static constexpr dtype type = dtype::q4_1;
+    static constexpr std::size_t block_size = 32;
+
+    std::uint16_t d;  ///< f16
+    std::uint16_t m;  ///< f16
+    std::uint8_t qs[16];
+
+    [[nodiscard]] constexpr float scale() const noexcept { return f16_to_f32(d); }
+    [[nodiscard]] constexpr float minimum() const noexcept { return f16_to_f32(m); }
+    [[nodiscard]] constexpr int code(std::size_t i) const noexcept { return (qs[i % 16] >> (i / 16 * 4)) & 15; }
+
+    constexpr void decode(float* out) const noexcept { detail::decode_minimum(*this, out); }
+
+    /// Code 0 is the least value, code 15 the greatest. A block with an infinity or a NaN decodes to NaN.
+    [[nodiscard]] static constexpr q4_1 encode(const float* in) noexcept {
+        if (!detail::all_finite<block_size>(in)) return {detail::f16_nan, detail::f16_nan, {}};
+        const auto [least, greatest] = detail::extent<block_size>(in);
+        const float d = (greatest - least) / 15.0f;
+        float scaled[block_size] = {};
+        detail::scale_values(in, least, detail::reciprocal(d), scaled);
+        q4_1 out{f32_to_f16(d), f32_to_f16(least), {}};
+        for (std::size_t i = 0; i < 16; ++i) {
+            const int low = detail::to_code(scaled[i] + 0.5f, 15);
+            const int high = detail::to_code(scaled[i + 16] + 0.5f, 15);
+            out.qs[i] = static_cast<std::uint8_t>(low | high << 4);
+        }
+        return out;
+    }
+};
+
+static_assert(code_format<q4_0> && minimum_format<q4_1> && encodable_format<q4_0> && encodable_format<q4_1>);
+
+}  // namespace colibri::quant
+
+// ---- colibri/quant/q4_k.hpp
+
+// Q4_K and Q5_K: 4- and 5-bit codes in super-blocks of 256 with 6-bit scales and minimums.
+#include <cstddef>
+#include <cstdint>
+
+
+namespace colibri::quant {
+
+/// Eight 6-bit scales and eight 6-bit minimums in 12 bytes, as Q4_K and Q5_K pack them.
+/// Runs 0..3: the scale is the low six bits of byte j, the minimum those of byte j+4. Runs 4..7: the low four bits of
+/// scale and minimum are the low and high half of byte j+4; their upper two bits are the top two bits of bytes j-4
+/// and j.
+struct packed_scales {
+    std::uint8_t bytes[12];
+
+    [[nodiscard]] constexpr int scale(std::size_t j) const noexcept {
+        return j < 4 ? bytes[j] & 63 : (bytes[j + 4] & 15) | (bytes[j - 4] >> 6) << 4;
+    }
+    [[nodiscard]] constexpr int minimum(std::size_t j) const noexcept {
+        return j < 4 ? bytes[j + 4] & 63 : bytes[j + 4] >> 4 | (bytes[j] >> 6) << 4;
+    }
+};
+
+/// 256 weights in 8 runs of 32: `(d * scale) * code - dmin * minimum`, codes 0..15. 4.5 bits per weight.
+/// Each quarter of 64 weights has 32 bytes of `qs`: byte l holds weight l in its low and weight l+32 in its high half.
+struct q4_k {
+    static constexpr dtype type = dtype::q4_k;
+    static constexpr std::size_t block_size = 256;
+    static constexpr std::size_t sub_size = 32;
+
+    std::uint16_t d;     ///< f16, multiplies the scales
+    std::uint16_t dmin;  ///< f16, multiplies the minimums
+    packed_scales scales;
+    std::uint8_t qs[128];
+
+    [[nodiscard]] constexpr float scale() const noexcept { return f16_to_f32(d); }
+    [[nodiscard]] constexpr float minimum_scale() const noexcept { return f16_to_f32(dmin); }
+    [[nodiscard]] constexpr int sub_scale(std::size_t j) const noexcept { return scales.scale(j); }
+    [[nodiscard]] constexpr int sub_minimum(std::size_t j) const noexcept { return scales.minimum(j); }
+    [[nodiscard]] constexpr int code(std::size_t i) const noexcept {
+        return (qs[i / 64 * 32 + i % 32] >> (i % 64 / 32 * 4)) & 15;
+    }
+
+    constexpr void decode(float* out) const noexcept { detail::decode_super_minimum(*this, out); }
+};
+
+/// As Q4_K with a fifth bit: codes 0..31; the top bit of weight i is bit i/32 of `qh[i % 32]`. 5.5 bits per weight.
+struct q5_k {
+    static constexpr dtype type = dtype::q5_k;
+    static constexpr std::size_t block_size = 256;
+    static constexpr std::size_t sub_size = 32;
+
+    std::uint16_t d;     ///< f16, multiplies the scales
+    std::uint16_t dmin;  ///< f16, multiplies the minimums
+    packed_scales scales;
+    std::uint8_t qh[32];
+    std::uint8_t qs[128];
+
+    [[nodiscard]] constexpr float scale() const noexcept { return f16_to_f32(d); }
+    [[nodiscard]] constexpr float minimum_scale() const noexcept { return f16_to_f32(dmin); }
+    [[nodiscard]] constexpr int sub_scale(std::size_t j) const noexcept { return scales.scale(j); }
+    [[nodiscard]] constexpr int sub_minimum(std::size_t j) const noexcept { return scales.minimum(j); }
+    [[nodiscard]] constexpr int code(std::size_t i) const noexcept {
+        const int low = (qs[i / 64 * 32 + i % 32] >> (i % 64 / 32 * 4)) & 15;
+        const int high = (qh[i % 32] >> (i / 32)) & 1;
+        return low | high << 4;
+    }
+
+    constexpr void decode(float* out) const noexcept { detail::decode_super_minimum(*this, out); }
+};
+
+static_assert(super_minimum_format<q4_k> && super_minimum_format<q5_k>);
+
+}  // namespace colibri::quant
+
+// ---- colibri/quant/q5.hpp
+
+// Q5_0 and Q5_1: 5-bit codes in blocks of 32.
+#include <cstddef>
+#include <cstdint>
+
+
+namespace colibri::quant {
+
+/// 32 weights: `d * code`, codes -16..15, stored plus 16. 5.5 bits per weight.
+/// The low four bits lie in `qs` as in Q4_0; the fifth of weight i is bit i%8 of `qh[i/8]`.
+struct q5_0 {
+    static constexpr dtype type = dtype::q5_0;
+    static constexpr std::size_t block_size = 32;
+
+    std::uint16_t d;  ///< f16
+    std::uint8_t qh[4];
+    std::uint8_t qs[16];
+
+    [[nodiscard]] constexpr float scale() const noexcept { return f16_to_f32(d); }
+    [[nodiscard]] constexpr int code(std::size_t i) const noexcept {
+        const int low = (qs[i % 16] >> (i / 16 * 4)) & 15;
+        const int high = (qh[i / 8] >> (i % 8)) & 1;
+        return (low | high << 4) - 16;
+    }
+
+    constexpr void decode(float* out) const noexcept { detail::decode_codes(*this, out); }
+
+    /// The scale maps the value of largest magnitude to -16. A block with an infinity or a NaN decodes to NaN.
+    [[nodiscard]] static constexpr q5_0 encode(const float* in) noexcept {
+        if (!detail::all_finite<block_size>(in)) return {detail::f16_nan, {}, {}};
+        const float d = detail::extreme<block_size>(in) / -16.0f;
+        float scaled[block_size] = {};
+        detail::scale_values(in, 0.0f, detail::reciprocal(d), scaled);
+        q5_0 out{f32_to_f16(d), {}, {}};
+        for (std::size_t i = 0; i < block_size; ++i) {
+            const int code = detail::to_code(scaled[i] + 16.5f, 31);
+            out.qs[i % 16] = static_cast<std::uint8_t>(out.qs[i % 16] | (code & 15) << (i / 16 * 4));
+            out.qh[i / 8] = static_cast<std::uint8_t>(out.qh[i / 8] | (code >> 4) << (i % 8));
+        }
+        return out;
+    }
+};
+
+/// 32 weights: `d * code + m`, codes 0..31, packed as in Q5_0. 6 bits per weight.
+struct q5_1 {
+    static constexpr dtype type = dtype::q5_1;
+    static constexpr std::size_t block_size = 32;
+
+    std::uint16_t d;  ///< f16
+    std::uint16_t m;  ///< f16
+    std::uint8_t qh[4];
+    std::uint8_t qs[16];
+
+    [[nodiscard]] constexpr float scale() const noexcept { return f16_to_f32(d); }
+    [[nodiscard]] constexpr float minimum() const noexcept { return f16_to_f32(m); }
+    [[nodiscard]] constexpr int code(std::size_t i) const noexcept {
+        const int low = (qs[i % 16] >> (i / 16 * 4)) & 15;
+        const int high = (qh[i / 8] >> (i % 8)) & 1;
+        return low | high << 4;
+    }
+
+    constexpr void decode(float* out) const noexcept { detail::decode_minimum(*this, out); }
+
+    /// Code 0 is the least value, code 31 the greatest. A block with an infinity or a NaN decodes to NaN.
+    [[nodiscard]] static constexpr q5_1 encode(const float* in) noexcept {
+        if (!detail::all_finite<block_size>(in)) return {detail::f16_nan, detail::f16_nan, {}, {}};
+        const auto [least, greatest] = detail::extent<block_size>(in);
+        const float d = (greatest - least) / 31.0f;
+        float scaled[block_size] = {};
+        detail::scale_values(in, least, detail::reciprocal(d), scaled);
+        q5_1 out{f32_to_f16(d), f32_to_f16(least), {}, {}};
+        for (std::size_t i = 0; i < block_size; ++i) {
+            const int code = detail::to_code(scaled[i] + 0.5f, 31);
+            out.qs[i % 16] = static_cast<std::uint8_t>(out.qs[i % 16] | (code & 15) << (i / 16 * 4));
+            out.qh[i / 8] = static_cast<std::uint8_t>(out.qh[i / 8] | (code >> 4) << (i % 8));
+        }
+        return out;
+    }
+};
+
+static_assert(code_format<q5_0> && minimum_format<q5_1> && encodable_format<q5_0> && encodable_format<q5_1>);
+
+}  // namespace colibri::quant
+
+// ---- colibri/quant/q6_k.hpp
+
+// Q6_K: 6-bit codes in super-blocks of 256.
+#include <cstddef>
+#include <cstdint>
+
+
+namespace colibri::quant {
+
+/// 256 weights in 16 runs of 16: `(d * scale) * code`, codes -32..31, signed 8-bit scales. 6.5625 bits per weight.
+/// Each half of 128 weights has 64 bytes of `ql` and 32 of `qh`. Low four bits: weights 0..63 of the half are the
+/// low, 64..127 the high halves of the `ql` bytes. Upper two: byte l of `qh` holds those of weights l, l+32, l+64,
+/// l+96, lowest pair first.
+struct q6_k {
+    static constexpr dtype type = dtype::q6_k;
+    static constexpr std::size_t block_size = 256;
+    static constexpr std::size_t sub_size = 16;
+
+    std::uint8_t ql[128];
+    std::uint8_t qh[64];
+    std::int8_t scales[16];
+    std::uint16_t d;  ///< f16
+
+    [[nodiscard]] constexpr float scale() const noexcept { return f16_to_f32(d); }
+    [[nodiscard]] constexpr int sub_scale(std::size_t j) const noexcept { return scales[j]; }
+    [[nodiscard]] constexpr int code(std::size_t i) const noexcept {
+        const int low = (ql[i / 128 * 64 + i % 64] >> (i % 128 / 64 * 4)) & 15;
+        const int high = (qh[i / 128 * 32 + i % 32] >> (i % 128 / 32 * 2)) & 3;
+        return (low | high << 4) - 32;
+    }
+
+    constexpr void decode(float* out) const noexcept { detail::decode_super(*this, out); }
+};
+
+static_assert(super_format<q6_k>);
+
+}  // namespace colibri::quant
+
+// ---- colibri/quant/q8.hpp
+
+// Q8_0 and Q8_K: 8-bit codes.
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+
+
+namespace colibri::quant {
+
+/// 32 weights: `d * code`, codes -128..127 (an encoder writes -127..127). 8.5 bits per weight.
+struct q8_0 {
+    static constexpr dtype type = dtype::q8_0;
+    static constexpr std::size_t block_size = 32;
+
+    std::uint16_t d;  ///< f16
+    std::int8_t qs[32];
+
+    [[nodiscard]] constexpr float scale() const noexcept { return f16_to_f32(d); }
+    [[nodiscard]] constexpr int code(std::size_t i) const noexcept { return qs[i]; }
+
+    constexpr void decode(float* out) const noexcept { detail::decode_codes(*this, out); }
+
+    /// The scale maps the largest magnitude to 127; codes are rounded to the nearest, ties away from zero. A block
+    /// with an infinity or a NaN decodes to NaN.
+    [[nodiscard]] static constexpr q8_0 encode(const float* in) noexcept {
+        const std::uint32_t top = detail::largest_magnitude_bits<block_size>(in);
+        if (top >= detail::infinity_bits) return {detail::f16_nan, {}};
+        const float d = std::bit_cast<float>(top) / 127.0f;
+        float scaled[block_size] = {};
+        detail::scale_values(in, 0.0f, detail::reciprocal(d), scaled);
+        q8_0 out{f32_to_f16(d), {}};
+        int codes[block_size] = {};  // a loop of its own, which becomes vectors
+        for (std::size_t i = 0; i < block_size; ++i) codes[i] = detail::nearest_away(scaled[i]);
+        for (std::size_t i = 0; i < block_size; ++i) out.qs[i] = static_cast<std::int8_t>(codes[i]);
+        return out;
+    }
+};
+
+/// 256 values: `d * code`, and the sum of the codes of each run of 16. An intermediate format: files don't hold it as
+/// weights.
+struct q8_k {
+    static constexpr dtype type = dtype::q8_k;
+    static constexpr std::size_t block_size = 256;
+
+    float d;
+    std::int8_t qs[256];
+    std::int16_t bsums[16];
+
+    [[nodiscard]] constexpr float scale() const noexcept { return d; }
+    [[nodiscard]] constexpr int code(std::size_t i) const noexcept { return qs[i]; }
+
+    constexpr void decode(float* out) const noexcept { detail::decode_codes(*this, out); }
+
+    /// As activations are quantised (see `quantise_group`): ties to even, NaN where a value isn't finite.
+    [[nodiscard]] static constexpr q8_k encode(const float* in) noexcept {
+        q8_k out{};
+        quantise_values<block_size>(in, block_size, out.qs, &out.d, out.bsums);
+        return out;
+    }
+};
+
+static_assert(code_format<q8_0> && code_format<q8_k> && encodable_format<q8_0> && encodable_format<q8_k>);
+
+}  // namespace colibri::quant
+
+// ---- colibri/quant/tq.hpp
+
+// TQ1_0 and TQ2_0: -1, 0 or 1 and one scale for 256 weights.
+#include <cstddef>
+#include <cstdint>
+
+
+namespace colibri::quant {
+
+/// 256 weights: `d * code`, codes -1..1. 1.6875 bits per weight. A byte holds up to five codes plus 1 as the digits of a
+/// fraction in base 3, times 256 and rounded up: digit n is the whole part of 3/256 times (byte * 3^n mod 256).
+/// Bytes 0..31 of `qs` hold weights m, m+32 .. m+128, bytes 32..47 weights 160+m, 176+m .. 224+m (m counts the bytes of
+/// each part), `qh` weights 240+m, 244+m, 248+m, 252+m.
+struct tq1_0 {
+    static constexpr dtype type = dtype::tq1_0;
+    static constexpr std::size_t block_size = 256;
+
+    std::uint8_t qs[48];
+    std::uint8_t qh[4];
+    std::uint16_t d;  ///< f16
+
+    [[nodiscard]] constexpr float scale() const noexcept { return f16_to_f32(d); }
+    [[nodiscard]] constexpr int code(std::size_t i) const noexcept {
+        if (i < 160) return digit(qs[i % 32], i / 32);
+        if (i < 240) return digit(qs[32 + i % 16], (i - 160) / 16);
+        return digit(qh[i % 4], (i - 240) / 4);
+    }
+
+    constexpr void decode(float* out) const noexcept { detail::decode_codes(*this, out); }
+
+private:
+    [[nodiscard]] static constexpr int digit(std::uint8_t byte, std::size_t n) noexcept {
+        constexpr int powers[] = {1, 3, 9, 27, 81};
+        return ((byte * powers[n] & 255) * 3 >> 8) - 1;
+    }
+};
+
+/// 256 weights: `d * code`, codes -1..2, stored plus 1, packed as in Q2_K. 2.0625 bits per weight.
+struct tq2_0 {
+    static constexpr dtype type = dtype::tq2_0;
+    static constexpr std::size_t block_size = 256;
+
+    std::uint8_t qs[64];
+    std::uint16_t d;  ///< f16
+
+    [[nodiscard]] constexpr float scale() const noexcept { return f16_to_f32(d); }
+    [[nodiscard]] constexpr int code(std::size_t i) const noexcept {
+        return ((qs[i / 128 * 32 + i % 32] >> (i % 128 / 32 * 2)) & 3) - 1;
+    }
+
+    constexpr void decode(float* out) const noexcept { detail::decode_codes(*this, out); }
+};
+
+static_assert(code_format<tq1_0> && code_format<tq2_0>);
+
+}  // namespace colibri::quant
+
+// ---- colibri/quant/pack.hpp
+
+// Codes, scales and minimums to the bits of a block.
+#include <array>
+#include <bit>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+
+
+namespace colibri::quant::detail {
+
+/// What a block is made of: `d` and `dmin` (or the offset) become half floats; the rest has the meaning that the format's
+/// accessors of the same names give it.
+struct block_parts {
+    float d;
+    float dmin;
+    const std::int8_t* scales;
+    const std::int8_t* minimums;
+    const std::int8_t* codes;
+};
+
+[[nodiscard]] constexpr unsigned bits_of(int code) noexcept { return static_cast<unsigned>(code); }
+constexpr void put(std::uint8_t& byte, unsigned bits, std::size_t shift) noexcept {
+    byte = static_cast<std::uint8_t>(byte | bits << shift);
+}
+
+/// Half of `size` bytes each: the first codes plus `zero` in the low, the others in the high halves. Only 4 bits of each.
+constexpr void pack_halves(const std::int8_t* codes, int zero, std::size_t size, std::uint8_t* qs) noexcept {
+    for (std::size_t i = 0; i < size; ++i) {
+        qs[i] = static_cast<std::uint8_t>((bits_of(codes[i] + zero) & 15u) | (bits_of(codes[i + size] + zero) & 15u) << 4);
+    }
+}
+/// The same for values in a table of sixteen.
+constexpr void pack_places(const std::int8_t* values, const std::array<std::uint8_t, 256>& places, std::size_t size,
+                           std::uint8_t* qs) noexcept {
+    const auto place = [&](std::int8_t value) -> unsigned { return places[static_cast<std::size_t>(value + 127)]; };
+    for (std::size_t i = 0; i < size; ++i) qs[i] = static_cast<std::uint8_t>(place(values[i]) | place(values[i + size]) << 4);
+}
+/// Four codes plus `zero` of two bits in a byte, 32 apart, in each half of 128.
+constexpr void pack_pairs(const std::int8_t* codes, int zero, std::uint8_t* qs) noexcept {
+    for (std::size_t half = 0; half < 2; ++half) {
+        const std::int8_t* c = codes + half * 128;
+        for (std::size_t l = 0; l < 32; ++l) {
+            const auto pair = [&](std::size_t i) { return bits_of(c[i] + zero) & 3u; };
+            qs[half * 32 + l] = static_cast<std::uint8_t>(pair(l) | pair(l + 32) << 2 | pair(l + 64) << 4 | pair(l + 96) << 6);
+        }
+    }
+}
+
+/// For each value + 127 of `values` its place.
+template <std::size_t N>
+[[nodiscard]] consteval std::array<std::uint8_t, 256> places_of(const std::array<std::int8_t, N>& values) {
+    std::array<std::uint8_t, 256> out{};
+    for (std::size_t i = N; i-- > 0;) out[static_cast<std::size_t>(values[i] + 127)] = static_cast<std::uint8_t>(i);
+    return out;
+}
+
+inline constexpr auto iq4_places = places_of(iq4_values);
+inline constexpr auto mxfp4_places = places_of(mxfp4_values);
+
+constexpr void pack(const block_parts& p, q4_0& out) noexcept {
+    out.d = f32_to_f16(p.d);
+    pack_halves(p.codes, 8, 16, out.qs);
+}
+constexpr void pack(const block_parts& p, q4_1& out) noexcept {
+    out.d = f32_to_f16(p.d);
+    out.m = f32_to_f16(p.dmin);
+    pack_halves(p.codes, 0, 16, out.qs);
+}
+constexpr void pack(const block_parts& p, q5_0& out) noexcept {
+    out = {f32_to_f16(p.d), {}, {}};
+    pack_halves(p.codes, 16, 16, out.qs);
+    for (std::size_t i = 0; i < 32; ++i) put(out.qh[i / 8], bits_of(p.codes[i] + 16) >> 4, i % 8);
+}
+constexpr void pack(const block_parts& p, q5_1& out) noexcept {
+    out = {f32_to_f16(p.d), f32_to_f16(p.dmin), {}, {}};
+    pack_halves(p.codes, 0, 16, out.qs);
+    for (std::size_t i = 0; i < 32; ++i) put(out.qh[i / 8], bits_of(p.codes[i]) >> 4, i % 8);
+}
+constexpr void pack(const block_parts& p, q8_0& out) noexcept {
+    out.d = f32_to_f16(p.d);
+    for (std::size_t i = 0; i < 32; ++i) out.qs[i] = p.codes[i];
+}
+constexpr void pack(const block_parts& p, iq4_nl& out) noexcept {
+    out.d = f32_to_f16(p.d);
+    pack_places(p.codes, iq4_places, 16, out.qs);
+}
+/// `d` is a power of two, at least 2^-126.
+constexpr void pack(const block_parts& p, mxfp4& out) noexcept {
+    out.e = static_cast<std::uint8_t>((std::bit_cast<std::uint32_t>(p.d) >> 23) + 1);
+    pack_places(p.codes, mxfp4_places, 16, out.qs);
+}
+constexpr void pack(const block_parts& p, nvfp4& out) noexcept {
+    for (std::size_t j = 0; j < 4; ++j) {
+        out.d[j] = static_cast<std::uint8_t>(p.scales[j]);
+        pack_places(p.codes + j * 16, mxfp4_places, 8, out.qs + j * 8);
+    }
+}
+constexpr void pack(const block_parts& p, q1_0& out) noexcept {
+    out = {f32_to_f16(p.d), {}};
+    for (std::size_t i = 0; i < 128; ++i) put(out.qs[i / 8], p.codes[i] > 0 ? 1u : 0u, i % 8);
+}
+constexpr void pack(const block_parts& p, q2_0& out) noexcept {
+    out = {f32_to_f16(p.d), {}};
+    for (std::size_t i = 0; i < 64; ++i) put(out.qs[i / 4], bits_of(p.codes[i] + 1), i % 4 * 2);
+}
+/// The digits of a byte are made whole 256ths of their fraction, rounded up.
+constexpr void pack(const block_parts& p, tq1_0& out) noexcept {
+    const auto digits = [&](std::size_t first, std::size_t apart, std::size_t n) {
+        unsigned number = 0;
+        for (std::size_t k = 0; k < 5; ++k) number = number * 3 + (k < n ? bits_of(p.codes[first + k * apart] + 1) : 0u);
+        return static_cast<std::uint8_t>((number * 256 + 242) / 243);
+    };
+    for (std::size_t m = 0; m < 32; ++m) out.qs[m] = digits(m, 32, 5);
+    for (std::size_t m = 0; m < 16; ++m) out.qs[32 + m] = digits(160 + m, 16, 5);
+    for (std::size_t m = 0; m < 4; ++m) out.qh[m] = digits(240 + m, 4, 4);
+    out.d = f32_to_f16(p.d);
+}
+constexpr void pack(const block_parts& p, tq2_0& out) noexcept {
+    pack_pairs(p.codes, 1, out.qs);
+    out.d = f32_to_f16(p.d);
+}
+constexpr void pack(const block_parts& p, q2_k& out) noexcept {
+    for (std::size_t j = 0; j < 16; ++j) out.scales[j] = static_cast<std::uint8_t>(p.scales[j] | p.minimums[j] << 4);
+    pack_pairs(p.codes, 0, out.qs);
+    out.d = f32_to_f16(p.d);
+    out.dmin = f32_to_f16(p.dmin);
+}
+constexpr void pack(const block_parts& p, q3_k& out) noexcept {
+    out = {};
+    pack_pairs(p.codes, 4, out.qs);
+    for (std::size_t i = 0; i < 256; ++i) put(out.hmask[i % 32], bits_of(p.codes[i] + 4) >> 2, i / 32);
+    for (std::size_t j = 0; j < 16; ++j) {
+        const unsigned scale = bits_of(p.scales[j] + 32);
+        put(out.scales[j % 8], scale & 15u, j / 8 * 4);
+        put(out.scales[8 + j % 4], scale >> 4, j / 4 * 2);
+    }
+    out.d = f32_to_f16(p.d);
+}
+constexpr void pack(const block_parts& p, packed_scales& out) noexcept {
+    out = {};
+    for (std::size_t j = 0; j < 4; ++j) {
+        put(out.bytes[j], bits_of(p.scales[j]), 0);
+        put(out.bytes[j + 4], bits_of(p.minimums[j]), 0);
+    }
+    for (std::size_t j = 4; j < 8; ++j) {
+        put(out.bytes[j + 4], bits_of(p.scales[j]) & 15u, 0);
+        put(out.bytes[j + 4], bits_of(p.minimums[j]) & 15u, 4);
+        put(out.bytes[j - 4], bits_of(p.scales[j]) >> 4, 6);
+        put(out.bytes[j], bits_of(p.minimums[j]) >> 4, 6);
+    }
+}
+constexpr void pack(const block_parts& p, q4_k& out) noexcept {
+    out.d = f32_to_f16(p.d);
+    out.dmin = f32_to_f16(p.dmin);
+    pack(p, out.scales);
+    for (std::size_t quarter = 0; quarter < 4; ++quarter) pack_halves(p.codes + quarter * 64, 0, 32, out.qs + quarter * 32);
+}
+constexpr void pack(const block_parts& p, q5_k& out) noexcept {
+    out = {};
+    out.d = f32_to_f16(p.d);
+    out.dmin = f32_to_f16(p.dmin);
+    pack(p, out.scales);
+    for (std::size_t quarter = 0; quarter < 4; ++quarter) pack_halves(p.codes + quarter * 64, 0, 32, out.qs + quarter * 32);
+    for (std::size_t i = 0; i < 256; ++i) put(out.qh[i % 32], bits_of(p.codes[i]) >> 4, i / 32);
+}
+constexpr void pack(const block_parts& p, q6_k& out) noexcept {
+    for (std::size_t j = 0; j < 16; ++j) out.scales[j] = p.scales[j];
+    for (std::size_t half = 0; half < 2; ++half) {
+        const std::int8_t* c = p.codes + half * 128;
+        pack_halves(c, 32, 64, out.ql + half * 64);
+        const auto pair = [&](std::size_t i) { return bits_of(c[i] + 32) >> 4; };
+        for (std::size_t l = 0; l < 32; ++l) {
+            out.qh[half * 32 + l] =
+                static_cast<std::uint8_t>(pair(l) | pair(l + 32) << 2 | pair(l + 64) << 4 | pair(l + 96) << 6);
+        }
+    }
+    out.d = f32_to_f16(p.d);
+}
+constexpr void pack(const block_parts& p, iq4_xs& out) noexcept {
+    out = {};
+    out.d = f32_to_f16(p.d);
+    for (std::size_t j = 0; j < 8; ++j) {
+        const unsigned scale = bits_of(p.scales[j] + 32);
+        put(out.scales_l[j / 2], scale & 15u, j % 2 * 4);
+        out.scales_h = static_cast<std::uint16_t>(out.scales_h | (scale >> 4) << (j * 2));
+        pack_places(p.codes + j * 32, iq4_places, 16, out.qs + j * 16);
+    }
+}
+
+/// A block that decodes to nothing but NaNs; to infinities in MXFP4, to the largest value in NVFP4, which have no NaN.
+template <class F>
+[[nodiscard]] inline F unusable_block() noexcept {
+    if constexpr (std::same_as<F, mxfp4>) {
+        F out{255, {}};
+        for (auto& byte : out.qs) byte = 0x77;
+        return out;
+    } else if constexpr (std::same_as<F, nvfp4>) {
+        F out{};
+        for (auto& byte : out.d) byte = 0x7e;
+        for (auto& byte : out.qs) byte = 0x77;
+        return out;
+    } else {
+        constexpr float nan = std::numeric_limits<float>::quiet_NaN();
+        std::int8_t zeros[F::block_size] = {};
+        F out;
+        pack(block_parts{nan, nan, zeros, zeros, zeros}, out);
+        return out;
+    }
+}
+
+}  // namespace colibri::quant::detail
+
+// ---- colibri/quant/encode_levels.hpp
+
+// The encoders' work compiled for each level of CPUs where that pays, and which of them this CPU has.
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+
+// The results of all levels have the same bits: no operation crosses lanes, and each is rounded by itself. A search is two
+// times as fast with AVX2 and three to four times with AVX-512 as with the SSE2 that every x86-64 has (Zen 5).
+// COLIBRI_NO_AVX2 and COLIBRI_NO_AVX512 leave levels out, as they do with kernels.
+
+// A level: its namespace, the bytes of its vectors, the attribute of its functions, and that of lambdas that must vanish in them
+// (they don't inherit the attribute with clang).
+#define COLIBRI_LEVEL baseline
+#define COLIBRI_LEVEL_BYTES 16
+#define COLIBRI_LEVEL_TARGET
+#define COLIBRI_LEVEL_INLINE __attribute__((always_inline))
+#define COLIBRI_SECTION_ENCODE_LEVEL
+#include "colibri.hpp"
+#undef COLIBRI_SECTION_ENCODE_LEVEL
+#undef COLIBRI_LEVEL_INLINE
+#undef COLIBRI_LEVEL_TARGET
+#undef COLIBRI_LEVEL_BYTES
+#undef COLIBRI_LEVEL
+
+#if defined(__x86_64__) && !defined(COLIBRI_NO_AVX2)
+#define COLIBRI_WITH_LEVEL_AVX2 1
+#if defined(__clang__)
+#pragma clang attribute push(__attribute__((target("avx2"))), apply_to = function)
+#else
+#pragma GCC push_options
+#pragma GCC target("avx2")
+#endif
+#define COLIBRI_LEVEL avx2
+#define COLIBRI_LEVEL_BYTES 32
+#define COLIBRI_LEVEL_TARGET __attribute__((target("avx2")))
+#define COLIBRI_LEVEL_INLINE __attribute__((always_inline, target("avx2")))
+#endif
+#define COLIBRI_SECTION_ENCODE_LEVEL
+#include "colibri.hpp"
+#undef COLIBRI_SECTION_ENCODE_LEVEL
+#ifdef COLIBRI_WITH_LEVEL_AVX2
+#undef COLIBRI_LEVEL_INLINE
+#undef COLIBRI_LEVEL_TARGET
+#undef COLIBRI_LEVEL_BYTES
+#undef COLIBRI_LEVEL
+#if defined(__clang__)
+#pragma clang attribute pop
+#else
+#pragma GCC pop_options
+#endif
+#endif
+
+#if defined(__x86_64__) && !defined(COLIBRI_NO_AVX512)
+#define COLIBRI_WITH_LEVEL_AVX512 1
+#if defined(__clang__)
+#pragma clang attribute push(__attribute__((target("avx512f,avx512bw,avx512dq,avx512vl"))), apply_to = function)
+#else
+#pragma GCC push_options
+#pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl")
+#endif
+#define COLIBRI_LEVEL avx512
+#define COLIBRI_LEVEL_BYTES 64
+#define COLIBRI_LEVEL_TARGET __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl")))
+#define COLIBRI_LEVEL_INLINE __attribute__((always_inline, target("avx512f,avx512bw,avx512dq,avx512vl")))
+#endif
+#define COLIBRI_SECTION_ENCODE_LEVEL
+#include "colibri.hpp"
+#undef COLIBRI_SECTION_ENCODE_LEVEL
+#ifdef COLIBRI_WITH_LEVEL_AVX512
+#undef COLIBRI_LEVEL_INLINE
+#undef COLIBRI_LEVEL_TARGET
+#undef COLIBRI_LEVEL_BYTES
+#undef COLIBRI_LEVEL
+#if defined(__clang__)
+#pragma clang attribute pop
+#else
+#pragma GCC pop_options
+#endif
+#endif
+
+namespace colibri::quant::detail {
+
+/// Levels in ascending order.
+enum class encode_level { baseline, avx2, avx512 };
+
+/// The highest level that was compiled and that this CPU and its operating system support.
+[[nodiscard]] inline encode_level highest_level() noexcept {
+    static const encode_level found = [] {
+#ifdef COLIBRI_WITH_LEVEL_AVX512
+        if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+            __builtin_cpu_supports("avx512vl")) {
+            return encode_level::avx512;
+        }
+#endif
+#ifdef COLIBRI_WITH_LEVEL_AVX2
+        if (__builtin_cpu_supports("avx2")) return encode_level::avx2;
+#endif
+        return encode_level::baseline;
+    }();
+    return found;
+}
+
+/// Blocks of F by its search. Precondition: this CPU has the level.
+template <class F>
+inline void search_blocks(const float* x, const float* importance, std::size_t blocks, F* out,
+                          encode_level level = highest_level()) noexcept {
+#ifdef COLIBRI_WITH_LEVEL_AVX512
+    if (level == encode_level::avx512) return avx512::searching_encoder<F>::encode(x, importance, blocks, out);
+#endif
+#ifdef COLIBRI_WITH_LEVEL_AVX2
+    if (level == encode_level::avx2) return avx2::searching_encoder<F>::encode(x, importance, blocks, out);
+#endif
+    static_cast<void>(level);
+    baseline::searching_encoder<F>::encode(x, importance, blocks, out);
+}
+
+/// Blocks of F as `F::encode` has them. Precondition: this CPU has the level.
+template <class F>
+inline void encode_each(const float* x, std::size_t blocks, F* out, encode_level level = highest_level()) noexcept {
+#ifdef COLIBRI_WITH_LEVEL_AVX512
+    if (level == encode_level::avx512) return avx512::encode_each(x, blocks, out);
+#endif
+#ifdef COLIBRI_WITH_LEVEL_AVX2
+    if (level == encode_level::avx2) return avx2::encode_each(x, blocks, out);
+#endif
+    static_cast<void>(level);
+    baseline::encode_each(x, blocks, out);
+}
+
+/// Half floats (two bytes each, at any address) to floats. Precondition: this CPU has the level.
+inline void widen_halves(const std::byte* in, std::size_t n, float* out, encode_level level = highest_level()) noexcept {
+#ifdef COLIBRI_WITH_LEVEL_AVX512
+    if (level == encode_level::avx512) return avx512::widen_halves(in, n, out);
+#endif
+#ifdef COLIBRI_WITH_LEVEL_AVX2
+    if (level == encode_level::avx2) return avx2::widen_halves(in, n, out);
+#endif
+    static_cast<void>(level);
+    baseline::widen_halves(in, n, out);
+}
+
+/// Largest magnitude as a bit pattern; at least `infinity_bits` if there is an infinity or a NaN. Precondition: this CPU has the
+/// level.
+[[nodiscard]] inline std::uint32_t largest_bits(const float* x, std::size_t n, encode_level level = highest_level()) noexcept {
+#ifdef COLIBRI_WITH_LEVEL_AVX512
+    if (level == encode_level::avx512) return avx512::largest_bits(x, n);
+#endif
+#ifdef COLIBRI_WITH_LEVEL_AVX2
+    if (level == encode_level::avx2) return avx2::largest_bits(x, n);
+#endif
+    static_cast<void>(level);
+    return baseline::largest_bits(x, n);
+}
+
+}  // namespace colibri::quant::detail
+
+// ---- colibri/quant/grid_search_avx512.hpp
+
+// The search of grid_search.hpp with AVX-512: all halves of a point at once.
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+
+
+#ifdef COLIBRI_WITH_LEVEL_AVX512
+#include <immintrin.h>
+
+// g++ 12 warns of values that its own AVX-512 intrinsics leave undefined on purpose.
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#endif
+
+namespace colibri::quant::detail::avx512 {
+
+// A half of a point is one of side * side, in whole vectors of sixteen; a set of halves is a bit each. The points of an upper
+// half are the set of their lower halves, so that the cheapest of them is a minimum under a mask.
+
+/// Which entry of its first and of its second place each half takes, and for base 3, which digits each entry of a place takes.
+template <std::size_t Side, std::size_t Columns>
+struct half_order {
+    static constexpr std::size_t vectors = (Side * Side + 15) / 16;
+    std::int32_t low[vectors * 16] = {};
+    std::int32_t high[vectors * 16] = {};
+    std::int32_t first_digit[16] = {};
+    std::int32_t second_digit[16] = {};
+
+    consteval half_order() {
+        for (std::size_t u = 0; u < Side * Side; ++u) {
+            low[u] = static_cast<std::int32_t>(u % Side);
+            high[u] = static_cast<std::int32_t>(u / Side);
+        }
+        for (std::size_t v = 0; v < 9; ++v) {
+            first_digit[v] = static_cast<std::int32_t>(v % 3);
+            second_digit[v] = static_cast<std::int32_t>(Columns + v / 3);
+        }
+    }
+};
+
+template <class Grid>
+inline constexpr half_order<Grid::side, Grid::columns> order_of{};
+
+/// Costs of a place's entries.
+template <class Grid>
+[[nodiscard, gnu::target("avx512f,avx512bw,avx512dq,avx512vl"), gnu::always_inline]] inline __m512 place_of(const float* costs) noexcept {
+    const __m512 digits = _mm512_zextps256_ps512(_mm256_loadu_ps(costs));
+    if constexpr (Grid::base == 8) {
+        return digits;
+    } else {
+        return _mm512_add_ps(_mm512_permutexvar_ps(_mm512_loadu_si512(order_of<Grid>.first_digit), digits),
+                             _mm512_permutexvar_ps(_mm512_loadu_si512(order_of<Grid>.second_digit), digits));
+    }
+}
+
+/// Costs of all halves with these places.
+template <class Grid>
+[[gnu::target("avx512f,avx512bw,avx512dq,avx512vl"), gnu::always_inline]] inline void half_costs(const float* costs, __m512* out) noexcept {
+    constexpr std::size_t per_place = Grid::digits / 4 * Grid::columns;
+    const __m512 low = place_of<Grid>(costs);
+    const __m512 high = place_of<Grid>(costs + per_place);
+#pragma GCC unroll 8
+    for (std::size_t k = 0; k < order_of<Grid>.vectors; ++k) {
+        out[k] = _mm512_add_ps(_mm512_permutexvar_ps(_mm512_loadu_si512(order_of<Grid>.low + k * 16), low),
+                               _mm512_permutexvar_ps(_mm512_loadu_si512(order_of<Grid>.high + k * 16), high));
+    }
+}
+
+/// As `quant::detail::nearest_point`, with the same result.
+template <class Grid>
+[[nodiscard, gnu::target("avx512f,avx512bw,avx512dq,avx512vl")]] inline float nearest_point(const Grid& grid, const float* costs,
+                                                                                           std::uint16_t& point, float limit) noexcept {
+    constexpr std::size_t halves = Grid::side * Grid::side;
+    constexpr std::size_t vectors = order_of<Grid>.vectors;
+    __m512 sums[vectors];
+    __m512 uppers[vectors];
+    half_costs<Grid>(costs, sums);
+    half_costs<Grid>(costs + Grid::digits / 2 * Grid::columns, uppers);
+    alignas(64) float upper_cost[vectors * 16];
+    alignas(64) float lower_cost[vectors * 16];
+#pragma GCC unroll 8
+    for (std::size_t k = 0; k < vectors; ++k) {
+        _mm512_store_ps(upper_cost + k * 16, uppers[k]);
+        _mm512_store_ps(lower_cost + k * 16, sums[k]);
+    }
+
+    std::size_t best = point;
+    float bound = upper_cost[grid.upper[best]] + lower_cost[grid.half[best]];
+    if (limit < bound) bound = limit;
+    std::uint64_t hopeful[2] = {};
+#pragma GCC unroll 8
+    for (std::size_t k = 0; k < vectors; ++k) {
+        const std::uint64_t below = _mm512_cmp_ps_mask(uppers[k], _mm512_set1_ps(bound), _CMP_LT_OQ);
+        hopeful[k / 4] |= below << (k % 4 * 16);
+    }
+    if constexpr (halves > 64) hopeful[1] &= (std::uint64_t{1} << (halves - 64)) - 1;
+    // The cheapest point of each hopeful upper half, without a branch on what was found before: those would be guessed wrong.
+    float found[halves];
+    std::uint8_t found_upper[halves];
+    std::size_t count = 0;
+    for (std::size_t word = 0; word < (halves + 63) / 64; ++word) {
+        for (std::uint64_t rest = hopeful[word]; rest != 0; rest &= rest - 1) {
+            const std::size_t u = word * 64 + static_cast<std::size_t>(std::countr_zero(rest));
+            const auto& lowers = grid.lowers[u];
+            __m512 least = _mm512_set1_ps(std::numeric_limits<float>::infinity());
+#pragma GCC unroll 8
+            for (std::size_t k = 0; k < vectors; ++k) {
+                const auto mask = static_cast<__mmask16>(lowers[k / 4] >> (k % 4 * 16));
+                least = _mm512_mask_min_ps(least, mask, least, sums[k]);
+            }
+            found[count] = upper_cost[u] + _mm512_reduce_min_ps(least);
+            found_upper[count] = static_cast<std::uint8_t>(u);
+            ++count;
+        }
+    }
+    std::size_t winner = count;
+    for (std::size_t i = 0; i < count; ++i) {
+        const bool better = found[i] < bound;
+        bound = better ? found[i] : bound;
+        winner = better ? i : winner;
+    }
+    if (winner != count) {
+        const std::size_t u = found_upper[winner];
+        // The first of equal ones, as the search one by one has it: how many of the upper half's points come before it.
+        std::uint64_t equal[2] = {};
+#pragma GCC unroll 8
+        for (std::size_t k = 0; k < vectors; ++k) {
+            const __m512 costs_here = _mm512_add_ps(_mm512_set1_ps(upper_cost[u]), sums[k]);
+            const std::uint64_t mask = _mm512_cmp_ps_mask(costs_here, _mm512_set1_ps(bound), _CMP_EQ_OQ);
+            equal[k / 4] |= mask << (k % 4 * 16);
+        }
+        const auto& lowers = grid.lowers[u];
+        const std::uint64_t here = equal[0] & lowers[0];
+        best = grid.first[u];
+        if (halves <= 64 || here != 0) {
+            best += static_cast<std::size_t>(std::popcount(lowers[0] & ((here & -here) - 1)));
+        } else {
+            const std::uint64_t beyond = equal[1] & lowers[1];
+            best += static_cast<std::size_t>(std::popcount(lowers[0]) + std::popcount(lowers[1] & ((beyond & -beyond) - 1)));
+        }
+    }
+    point = static_cast<std::uint16_t>(best);
+    return bound;
+}
+
+}  // namespace colibri::quant::detail::avx512
+
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic pop
+#endif
+#endif
+
 // ---- colibri/quant/iq_grids.hpp
 
 // The grids of IQ1, IQ2 and IQ3: which combinations of 4 or 8 magnitudes have a number. Part of the file format.
@@ -11883,9 +14230,11 @@ struct searchable_grid {
     std::array<std::uint16_t, side * side + 1> first;  ///< points of upper half u: first[u] .. first[u + 1] - 1
     std::array<std::uint8_t, Count> lower;             ///< place of a point's lower half among the sums
     std::array<std::uint8_t, Count> upper;             ///< upper half of a point
+    std::array<std::uint8_t, Count> half;              ///< lower half of a point
+    std::array<std::array<std::uint64_t, 2>, side * side> lowers;  ///< by upper half, a bit for each lower half with which it is a point
 
     template <std::size_t Words>
-    explicit consteval searchable_grid(const std::array<std::uint64_t, Words>& set) : first{}, lower{}, upper{} {
+    explicit consteval searchable_grid(const std::array<std::uint64_t, Words>& set) : first{}, lower{}, upper{}, half{}, lowers{} {
         std::size_t count = 0;
         for (std::size_t word = 0; word < Words; ++word) {
             for (std::uint64_t rest = set[word]; rest != 0; rest &= rest - 1) {
@@ -11893,6 +14242,8 @@ struct searchable_grid {
                 const std::size_t low = point % (side * side);
                 lower[count] = static_cast<std::uint8_t>(low % side + low / side * stride);
                 upper[count] = static_cast<std::uint8_t>(point / (side * side));
+                half[count] = static_cast<std::uint8_t>(low);
+                lowers[upper[count]][low / 64] |= std::uint64_t{1} << low % 64;
                 ++count;
                 first[point / (side * side) + 1] = static_cast<std::uint16_t>(count);
             }
@@ -11919,7 +14270,11 @@ inline void place_costs(const float* costs, float (&out)[Grid::stride]) noexcept
 /// none below 0, and 0 for one value of every digit. `point` is any point at first: the better a guess, the faster.
 /// Returns the cost; if it isn't below `limit`, `point` is unspecified among those that cost no less. Allocates nothing.
 template <class Grid>
-[[nodiscard]] inline float nearest_point(const Grid& grid, const float* costs, std::uint16_t& point, float limit) noexcept {
+[[nodiscard]] inline float nearest_point(const Grid& grid, const float* costs, std::uint16_t& point, float limit,
+                                         [[maybe_unused]] encode_level level = highest_level()) noexcept {
+#ifdef COLIBRI_WITH_LEVEL_AVX512
+    if (level == encode_level::avx512) return avx512::nearest_point(grid, costs, point, limit);
+#endif
     constexpr std::size_t per_place = Grid::digits / 4 * Grid::columns;
     float low[Grid::stride] = {};
     float high[Grid::stride] = {};
@@ -12957,1996 +15312,38 @@ struct block_encoder<F> {
 
 }  // namespace colibri::quant
 
-// ---- colibri/quant/iq4.hpp
-
-// IQ4_NL and IQ4_XS: 4-bit codes that point into a table of unevenly spaced values.
-#include <array>
-#include <cstddef>
-#include <cstdint>
-
-
-namespace colibri::quant {
-
-/// The sixteen values that IQ4_NL and IQ4_XS codes stand for. Part of the file format.
-inline constexpr std::array<std::int8_t, 16> iq4_values = {-127, -104, -83, -65, -49, -35, -22, -10,
-                                                           1,    13,   25,  38,  53,  69,  89,  113};
-
-/// 32 weights: `d * iq4_values[code]`, codes packed as in Q4_0. 4.5 bits per weight.
-struct iq4_nl {
-    static constexpr dtype type = dtype::iq4_nl;
-    static constexpr std::size_t block_size = 32;
-
-    std::uint16_t d;  ///< f16
-    std::uint8_t qs[16];
-
-    [[nodiscard]] constexpr float scale() const noexcept { return f16_to_f32(d); }
-    /// The value that the code stands for, -127..113.
-    [[nodiscard]] constexpr int code(std::size_t i) const noexcept {
-        return iq4_values[static_cast<std::size_t>((qs[i % 16] >> (i / 16 * 4)) & 15)];
-    }
-
-    constexpr void decode(float* out) const noexcept { detail::decode_codes(*this, out); }
-};
-
-/// 256 weights in 8 runs of 32: `(d * scale) * iq4_values[code]`, scales -32..31. 4.25 bits per weight. Run j has the
-/// 16 bytes of `qs` from 16j, packed as in Q4_0. Its 6-bit scale plus 32: the low four bits are the low (even j) or
-/// high half of `scales_l[j/2]`, the upper two are bits 2j and 2j+1 of `scales_h`.
-struct iq4_xs {
-    static constexpr dtype type = dtype::iq4_xs;
-    static constexpr std::size_t block_size = 256;
-    static constexpr std::size_t sub_size = 32;
-
-    std::uint16_t d;  ///< f16
-    std::uint16_t scales_h;
-    std::uint8_t scales_l[4];
-    std::uint8_t qs[128];
-
-    [[nodiscard]] constexpr float scale() const noexcept { return f16_to_f32(d); }
-    [[nodiscard]] constexpr int sub_scale(std::size_t j) const noexcept {
-        const int low = (scales_l[j / 2] >> (j % 2 * 4)) & 15;
-        const int high = (scales_h >> (j * 2)) & 3;
-        return (low | high << 4) - 32;
-    }
-    /// The value that the code stands for, -127..113.
-    [[nodiscard]] constexpr int code(std::size_t i) const noexcept {
-        return iq4_values[static_cast<std::size_t>((qs[i / 32 * 16 + i % 16] >> (i % 32 / 16 * 4)) & 15)];
-    }
-
-    constexpr void decode(float* out) const noexcept { detail::decode_super(*this, out); }
-};
-
-static_assert(code_format<iq4_nl> && super_format<iq4_xs>);
-
-}  // namespace colibri::quant
-
-// ---- colibri/quant/mxfp4.hpp
-
-// MXFP4: 4-bit floats (E2M1) with a power of two for every 32.
-#include <array>
-#include <bit>
-#include <cstddef>
-#include <cstdint>
-
-
-namespace colibri::quant {
-
-/// Twice the values of the sixteen E2M1 codes; code 8 (minus zero) is plain 0. Part of the file format.
-inline constexpr std::array<std::int8_t, 16> mxfp4_values = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
-
-/// 32 weights: `2^(e-128) * mxfp4_values[code]`, codes packed as in Q4_0. 4.25 bits per weight.
-/// The exponent 255, NaN in the OCP microscaling text, is the ordinary 2^127 here, as in the reference decoder.
-struct mxfp4 {
-    static constexpr dtype type = dtype::mxfp4;
-    static constexpr std::size_t block_size = 32;
-
-    std::uint8_t e;
-    std::uint8_t qs[16];
-
-    /// 2^(e-128), exact: subnormal for e below 2.
-    [[nodiscard]] constexpr float scale() const noexcept {
-        const std::uint32_t bits = e < 2 ? 0x200000u << e : static_cast<std::uint32_t>(e - 1) << 23;
-        return std::bit_cast<float>(bits);
-    }
-    /// Twice the value that the code stands for, -12..12.
-    [[nodiscard]] constexpr int code(std::size_t i) const noexcept {
-        return mxfp4_values[static_cast<std::size_t>((qs[i % 16] >> (i / 16 * 4)) & 15)];
-    }
-
-    constexpr void decode(float* out) const noexcept { detail::decode_codes(*this, out); }
-
-    /// The exponent is two below that of the largest magnitude, so that it becomes 4 to 8 times the scale (6 at most
-    /// is representable); each code is the nearest value, the smaller code on a tie. The format has no NaN: a block
-    /// with an infinity or a NaN decodes to infinities.
-    [[nodiscard]] static constexpr mxfp4 encode(const float* in) noexcept {
-        const std::uint32_t top = detail::largest_magnitude_bits<block_size>(in);
-        mxfp4 out{};
-        if (top >= detail::infinity_bits) {
-            out.e = 255;
-            for (auto& byte : out.qs) byte = 0x77;
-            return out;
-        }
-        const std::uint32_t exponent = top >> 23;
-        out.e = static_cast<std::uint8_t>(exponent > 2 ? exponent - 2 : 0);
-        float values[16] = {};
-        for (std::size_t code = 0; code < 16; ++code) {
-            values[code] = out.scale() * static_cast<float>(mxfp4_values[code]);
-        }
-        for (std::size_t i = 0; i < block_size; ++i) {
-            std::size_t best = 0;
-            float least = distance(values[0], in[i]);
-            for (std::size_t code = 1; code < 16; ++code) {
-                if (const float here = distance(values[code], in[i]); here < least) {
-                    least = here;
-                    best = code;
-                }
-            }
-            out.qs[i % 16] = static_cast<std::uint8_t>(out.qs[i % 16] | best << (i / 16 * 4));
-        }
-        return out;
-    }
-
-private:
-    [[nodiscard]] static constexpr float distance(float a, float b) noexcept { return a < b ? b - a : a - b; }
-};
-
-static_assert(code_format<mxfp4> && encodable_format<mxfp4>);
-
-}  // namespace colibri::quant
-
-// ---- colibri/quant/nvfp4.hpp
-
-// NVFP4: 4-bit floats (E2M1) with an 8-bit float (E4M3 without sign) for every 16.
-#include <cstddef>
-#include <cstdint>
-
-
-namespace colibri::quant {
-
-/// 64 weights in 4 runs of 16: `(2^-10 * scale) * mxfp4_values[code]`. 4.5 bits per weight. Run j has the 8 bytes of
-/// `qs` from 8j: byte l holds weight l of the run in its low and weight l+8 in its high half. The scale is the float
-/// `d[j]` in units of 2^-9, an integer, as the codes are twice their values: exponent e in bits 3 to 6, mantissa m
-/// below: m for e = 0, else (8+m) * 2^(e-1). The top bit means nothing; 0x7f, NaN in E4M3, is 0, as in the
-/// reference decoder.
-struct nvfp4 {
-    static constexpr dtype type = dtype::nvfp4;
-    static constexpr std::size_t block_size = 64;
-    static constexpr std::size_t sub_size = 16;
-
-    std::uint8_t d[4];
-    std::uint8_t qs[32];
-
-    [[nodiscard]] constexpr float scale() const noexcept { return 0x1p-10f; }
-    [[nodiscard]] constexpr int sub_scale(std::size_t j) const noexcept {
-        const int exponent = d[j] >> 3 & 15;
-        const int mantissa = d[j] & 7;
-        if (d[j] == 0x7f) return 0;
-        return exponent == 0 ? mantissa : (8 + mantissa) << (exponent - 1);
-    }
-    /// Twice the value that the code stands for, -12..12.
-    [[nodiscard]] constexpr int code(std::size_t i) const noexcept {
-        return mxfp4_values[static_cast<std::size_t>((qs[i / 16 * 8 + i % 8] >> (i % 16 / 8 * 4)) & 15)];
-    }
-
-    constexpr void decode(float* out) const noexcept { detail::decode_super(*this, out); }
-};
-
-static_assert(super_format<nvfp4>);
-
-}  // namespace colibri::quant
-
-// ---- colibri/quant/q1_q2.hpp
-
-// Q1_0 and Q2_0: one and two bits, in the order of the weights.
-#include <cstddef>
-#include <cstdint>
-
-
-namespace colibri::quant {
-
-/// 128 weights: `d * code`, codes -1 and 1: bit i%8 of `qs[i/8]` clear and set. 1.125 bits per weight.
-struct q1_0 {
-    static constexpr dtype type = dtype::q1_0;
-    static constexpr std::size_t block_size = 128;
-
-    std::uint16_t d;  ///< f16
-    std::uint8_t qs[16];
-
-    [[nodiscard]] constexpr float scale() const noexcept { return f16_to_f32(d); }
-    [[nodiscard]] constexpr int code(std::size_t i) const noexcept { return ((qs[i / 8] >> (i % 8)) & 1) * 2 - 1; }
-
-    constexpr void decode(float* out) const noexcept { detail::decode_codes(*this, out); }
-};
-
-/// 64 weights: `d * code`, codes -1..2, stored plus 1 in bit pair i%4 of `qs[i/4]`. 2.25 bits per weight.
-struct q2_0 {
-    static constexpr dtype type = dtype::q2_0;
-    static constexpr std::size_t block_size = 64;
-
-    std::uint16_t d;  ///< f16
-    std::uint8_t qs[16];
-
-    [[nodiscard]] constexpr float scale() const noexcept { return f16_to_f32(d); }
-    [[nodiscard]] constexpr int code(std::size_t i) const noexcept { return ((qs[i / 4] >> (i % 4 * 2)) & 3) - 1; }
-
-    constexpr void decode(float* out) const noexcept { detail::decode_codes(*this, out); }
-};
-
-static_assert(code_format<q1_0> && code_format<q2_0>);
-
-}  // namespace colibri::quant
-
-// ---- colibri/quant/q2_k.hpp
-
-// Q2_K: 2-bit codes in super-blocks of 256.
-#include <cstddef>
-#include <cstdint>
-
-
-namespace colibri::quant {
-
-/// 256 weights in 16 runs of 16: `(d * scale) * code - dmin * minimum`, codes 0..3. 2.625 bits per weight.
-/// `scales[j]` holds run j's 4-bit scale in its low and the 4-bit minimum in its high half. Each half of 128 weights
-/// has 32 bytes of `qs`: byte l holds weights l, l+32, l+64, l+96 of the half, from the lowest bit pair up.
-struct q2_k {
-    static constexpr dtype type = dtype::q2_k;
-    static constexpr std::size_t block_size = 256;
-    static constexpr std::size_t sub_size = 16;
-
-    std::uint8_t scales[16];
-    std::uint8_t qs[64];
-    std::uint16_t d;     ///< f16, multiplies the scales
-    std::uint16_t dmin;  ///< f16, multiplies the minimums
-
-    [[nodiscard]] constexpr float scale() const noexcept { return f16_to_f32(d); }
-    [[nodiscard]] constexpr float minimum_scale() const noexcept { return f16_to_f32(dmin); }
-    [[nodiscard]] constexpr int sub_scale(std::size_t j) const noexcept { return scales[j] & 15; }
-    [[nodiscard]] constexpr int sub_minimum(std::size_t j) const noexcept { return scales[j] >> 4; }
-    [[nodiscard]] constexpr int code(std::size_t i) const noexcept {
-        return (qs[i / 128 * 32 + i % 32] >> (i % 128 / 32 * 2)) & 3;
-    }
-
-    constexpr void decode(float* out) const noexcept { detail::decode_super_minimum(*this, out); }
-};
-
-static_assert(super_minimum_format<q2_k>);
-
-}  // namespace colibri::quant
-
-// ---- colibri/quant/q3_k.hpp
-
-// Q3_K: 3-bit codes in super-blocks of 256.
-#include <cstddef>
-#include <cstdint>
-
-
-namespace colibri::quant {
-
-/// 256 weights in 16 runs of 16: `(d * scale) * code`, codes -4..3, scales -32..31. 3.4375 bits per weight. The low
-/// two bits of the codes lie in `qs` as in Q2_K; the third is bit i/32 of `hmask[i % 32]` and, when clear, takes 4
-/// off. 6-bit scales plus 32: the low four bits of run j are the low (j < 8) or high half of `scales[j % 8]`; the
-/// upper two are bits 2*(j/4) and up of `scales[8 + j % 4]`.
-struct q3_k {
-    static constexpr dtype type = dtype::q3_k;
-    static constexpr std::size_t block_size = 256;
-    static constexpr std::size_t sub_size = 16;
-
-    std::uint8_t hmask[32];
-    std::uint8_t qs[64];
-    std::uint8_t scales[12];
-    std::uint16_t d;  ///< f16
-
-    [[nodiscard]] constexpr float scale() const noexcept { return f16_to_f32(d); }
-    [[nodiscard]] constexpr int sub_scale(std::size_t j) const noexcept {
-        const int low = (scales[j % 8] >> (j / 8 * 4)) & 15;
-        const int high = (scales[8 + j % 4] >> (j / 4 * 2)) & 3;
-        return (low | high << 4) - 32;
-    }
-    [[nodiscard]] constexpr int code(std::size_t i) const noexcept {
-        const int low = (qs[i / 128 * 32 + i % 32] >> (i % 128 / 32 * 2)) & 3;
-        const int high = (hmask[i % 32] >> (i / 32)) & 1;
-        return (low | high << 2) - 4;
-    }
-
-    constexpr void decode(float* out) const noexcept { detail::decode_super(*this, out); }
-};
-
-static_assert(super_format<q3_k>);
-
-}  // namespace colibri::quant
-
-// ---- colibri/quant/q4.hpp
-
-// Q4_0 and Q4_1: 4-bit codes in blocks of 32.
-#include <cstddef>
-#include <cstdint>
-
-
-namespace colibri::quant {
-
-/// 32 weights: `d * code`, codes -8..7, stored plus 8. 4.5 bits per weight.
-/// Byte l of `qs` holds weight l in its low and weight l+16 in its high half.
-struct q4_0 {
-    static constexpr dtype type = dtype::q4_0;
-    static constexpr std::size_t block_size = 32;
-
-    std::uint16_t d;  ///< f16
-    std::uint8_t qs[16];
-
-    [[nodiscard]] constexpr float scale() const noexcept { return f16_to_f32(d); }
-    [[nodiscard]] constexpr int code(std::size_t i) const noexcept { return ((qs[i % 16] >> (i / 16 * 4)) & 15) - 8; }
-
-    constexpr void decode(float* out) const noexcept { detail::decode_codes(*this, out); }
-
-    /// The scale maps the value of largest magnitude to -8. A block with an infinity or a NaN decodes to NaN.
-    [[nodiscard]] static constexpr q4_0 encode(const float* in) noexcept {
-        if (!detail::all_finite<block_size>(in)) return {detail::f16_nan, {}};
-        const float d = detail::extreme<block_size>(in) / -8.0f;
-        float scaled[block_size] = {};
-        detail::scale_values(in, 0.0f, detail::reciprocal(d), scaled);
-        q4_0 out{f32_to_f16(d), {}};
-        for (std::size_t i = 0; i < 16; ++i) {
-            const int low = detail::to_code(scaled[i] + 8.5f, 15);
-            const int high = detail::to_code(scaled[i + 16] + 8.5f, 15);
-            out.qs[i] = static_cast<std::uint8_t>(low | high << 4);
-        }
-        return out;
-    }
-};
-
-/// 32 weights: `d * code + m`, codes 0..15, packed as in Q4_0. 5 bits per weight.
-struct q4_1 {
-    static constexpr dtype type = dtype::q4_1;
-    static constexpr std::size_t block_size = 32;
-
-    std::uint16_t d;  ///< f16
-    std::uint16_t m;  ///< f16
-    std::uint8_t qs[16];
-
-    [[nodiscard]] constexpr float scale() const noexcept { return f16_to_f32(d); }
-    [[nodiscard]] constexpr float minimum() const noexcept { return f16_to_f32(m); }
-    [[nodiscard]] constexpr int code(std::size_t i) const noexcept { return (qs[i % 16] >> (i / 16 * 4)) & 15; }
-
-    constexpr void decode(float* out) const noexcept { detail::decode_minimum(*this, out); }
-
-    /// Code 0 is the least value, code 15 the greatest. A block with an infinity or a NaN decodes to NaN.
-    [[nodiscard]] static constexpr q4_1 encode(const float* in) noexcept {
-        if (!detail::all_finite<block_size>(in)) return {detail::f16_nan, detail::f16_nan, {}};
-        const auto [least, greatest] = detail::extent<block_size>(in);
-        const float d = (greatest - least) / 15.0f;
-        float scaled[block_size] = {};
-        detail::scale_values(in, least, detail::reciprocal(d), scaled);
-        q4_1 out{f32_to_f16(d), f32_to_f16(least), {}};
-        for (std::size_t i = 0; i < 16; ++i) {
-            const int low = detail::to_code(scaled[i] + 0.5f, 15);
-            const int high = detail::to_code(scaled[i + 16] + 0.5f, 15);
-            out.qs[i] = static_cast<std::uint8_t>(low | high << 4);
-        }
-        return out;
-    }
-};
-
-static_assert(code_format<q4_0> && minimum_format<q4_1> && encodable_format<q4_0> && encodable_format<q4_1>);
-
-}  // namespace colibri::quant
-
-// ---- colibri/quant/q4_k.hpp
-
-// Q4_K and Q5_K: 4- and 5-bit codes in super-blocks of 256 with 6-bit scales and minimums.
-#include <cstddef>
-#include <cstdint>
-
-
-namespace colibri::quant {
-
-/// Eight 6-bit scales and eight 6-bit minimums in 12 bytes, as Q4_K and Q5_K pack them.
-/// Runs 0..3: the scale is the low six bits of byte j, the minimum those of byte j+4. Runs 4..7: the low four bits of
-/// scale and minimum are the low and high half of byte j+4; their upper two bits are the top two bits of bytes j-4
-/// and j.
-struct packed_scales {
-    std::uint8_t bytes[12];
-
-    [[nodiscard]] constexpr int scale(std::size_t j) const noexcept {
-        return j < 4 ? bytes[j] & 63 : (bytes[j + 4] & 15) | (bytes[j - 4] >> 6) << 4;
-    }
-    [[nodiscard]] constexpr int minimum(std::size_t j) const noexcept {
-        return j < 4 ? bytes[j + 4] & 63 : bytes[j + 4] >> 4 | (bytes[j] >> 6) << 4;
-    }
-};
-
-/// 256 weights in 8 runs of 32: `(d * scale) * code - dmin * minimum`, codes 0..15. 4.5 bits per weight.
-/// Each quarter of 64 weights has 32 bytes of `qs`: byte l holds weight l in its low and weight l+32 in its high half.
-struct q4_k {
-    static constexpr dtype type = dtype::q4_k;
-    static constexpr std::size_t block_size = 256;
-    static constexpr std::size_t sub_size = 32;
-
-    std::uint16_t d;     ///< f16, multiplies the scales
-    std::uint16_t dmin;  ///< f16, multiplies the minimums
-    packed_scales scales;
-    std::uint8_t qs[128];
-
-    [[nodiscard]] constexpr float scale() const noexcept { return f16_to_f32(d); }
-    [[nodiscard]] constexpr float minimum_scale() const noexcept { return f16_to_f32(dmin); }
-    [[nodiscard]] constexpr int sub_scale(std::size_t j) const noexcept { return scales.scale(j); }
-    [[nodiscard]] constexpr int sub_minimum(std::size_t j) const noexcept { return scales.minimum(j); }
-    [[nodiscard]] constexpr int code(std::size_t i) const noexcept {
-        return (qs[i / 64 * 32 + i % 32] >> (i % 64 / 32 * 4)) & 15;
-    }
-
-    constexpr void decode(float* out) const noexcept { detail::decode_super_minimum(*this, out); }
-};
-
-/// As Q4_K with a fifth bit: codes 0..31; the top bit of weight i is bit i/32 of `qh[i % 32]`. 5.5 bits per weight.
-struct q5_k {
-    static constexpr dtype type = dtype::q5_k;
-    static constexpr std::size_t block_size = 256;
-    static constexpr std::size_t sub_size = 32;
-
-    std::uint16_t d;     ///< f16, multiplies the scales
-    std::uint16_t dmin;  ///< f16, multiplies the minimums
-    packed_scales scales;
-    std::uint8_t qh[32];
-    std::uint8_t qs[128];
-
-    [[nodiscard]] constexpr float scale() const noexcept { return f16_to_f32(d); }
-    [[nodiscard]] constexpr float minimum_scale() const noexcept { return f16_to_f32(dmin); }
-    [[nodiscard]] constexpr int sub_scale(std::size_t j) const noexcept { return scales.scale(j); }
-    [[nodiscard]] constexpr int sub_minimum(std::size_t j) const noexcept { return scales.minimum(j); }
-    [[nodiscard]] constexpr int code(std::size_t i) const noexcept {
-        const int low = (qs[i / 64 * 32 + i % 32] >> (i % 64 / 32 * 4)) & 15;
-        const int high = (qh[i % 32] >> (i / 32)) & 1;
-        return low | high << 4;
-    }
-
-    constexpr void decode(float* out) const noexcept { detail::decode_super_minimum(*this, out); }
-};
-
-static_assert(super_minimum_format<q4_k> && super_minimum_format<q5_k>);
-
-}  // namespace colibri::quant
-
-// ---- colibri/quant/q5.hpp
-
-// Q5_0 and Q5_1: 5-bit codes in blocks of 32.
-#include <cstddef>
-#include <cstdint>
-
-
-namespace colibri::quant {
-
-/// 32 weights: `d * code`, codes -16..15, stored plus 16. 5.5 bits per weight.
-/// The low four bits lie in `qs` as in Q4_0; the fifth of weight i is bit i%8 of `qh[i/8]`.
-struct q5_0 {
-    static constexpr dtype type = dtype::q5_0;
-    static constexpr std::size_t block_size = 32;
-
-    std::uint16_t d;  ///< f16
-    std::uint8_t qh[4];
-    std::uint8_t qs[16];
-
-    [[nodiscard]] constexpr float scale() const noexcept { return f16_to_f32(d); }
-    [[nodiscard]] constexpr int code(std::size_t i) const noexcept {
-        const int low = (qs[i % 16] >> (i / 16 * 4)) & 15;
-        const int high = (qh[i / 8] >> (i % 8)) & 1;
-        return (low | high << 4) - 16;
-    }
-
-    constexpr void decode(float* out) const noexcept { detail::decode_codes(*this, out); }
-
-    /// The scale maps the value of largest magnitude to -16. A block with an infinity or a NaN decodes to NaN.
-    [[nodiscard]] static constexpr q5_0 encode(const float* in) noexcept {
-        if (!detail::all_finite<block_size>(in)) return {detail::f16_nan, {}, {}};
-        const float d = detail::extreme<block_size>(in) / -16.0f;
-        float scaled[block_size] = {};
-        detail::scale_values(in, 0.0f, detail::reciprocal(d), scaled);
-        q5_0 out{f32_to_f16(d), {}, {}};
-        for (std::size_t i = 0; i < block_size; ++i) {
-            const int code = detail::to_code(scaled[i] + 16.5f, 31);
-            out.qs[i % 16] = static_cast<std::uint8_t>(out.qs[i % 16] | (code & 15) << (i / 16 * 4));
-            out.qh[i / 8] = static_cast<std::uint8_t>(out.qh[i / 8] | (code >> 4) << (i % 8));
-        }
-        return out;
-    }
-};
-
-/// 32 weights: `d * code + m`, codes 0..31, packed as in Q5_0. 6 bits per weight.
-struct q5_1 {
-    static constexpr dtype type = dtype::q5_1;
-    static constexpr std::size_t block_size = 32;
-
-    std::uint16_t d;  ///< f16
-    std::uint16_t m;  ///< f16
-    std::uint8_t qh[4];
-    std::uint8_t qs[16];
-
-    [[nodiscard]] constexpr float scale() const noexcept { return f16_to_f32(d); }
-    [[nodiscard]] constexpr float minimum() const noexcept { return f16_to_f32(m); }
-    [[nodiscard]] constexpr int code(std::size_t i) const noexcept {
-        const int low = (qs[i % 16] >> (i / 16 * 4)) & 15;
-        const int high = (qh[i / 8] >> (i % 8)) & 1;
-        return low | high << 4;
-    }
-
-    constexpr void decode(float* out) const noexcept { detail::decode_minimum(*this, out); }
-
-    /// Code 0 is the least value, code 31 the greatest. A block with an infinity or a NaN decodes to NaN.
-    [[nodiscard]] static constexpr q5_1 encode(const float* in) noexcept {
-        if (!detail::all_finite<block_size>(in)) return {detail::f16_nan, detail::f16_nan, {}, {}};
-        const auto [least, greatest] = detail::extent<block_size>(in);
-        const float d = (greatest - least) / 31.0f;
-        float scaled[block_size] = {};
-        detail::scale_values(in, least, detail::reciprocal(d), scaled);
-        q5_1 out{f32_to_f16(d), f32_to_f16(least), {}, {}};
-        for (std::size_t i = 0; i < block_size; ++i) {
-            const int code = detail::to_code(scaled[i] + 0.5f, 31);
-            out.qs[i % 16] = static_cast<std::uint8_t>(out.qs[i % 16] | (code & 15) << (i / 16 * 4));
-            out.qh[i / 8] = static_cast<std::uint8_t>(out.qh[i / 8] | (code >> 4) << (i % 8));
-        }
-        return out;
-    }
-};
-
-static_assert(code_format<q5_0> && minimum_format<q5_1> && encodable_format<q5_0> && encodable_format<q5_1>);
-
-}  // namespace colibri::quant
-
-// ---- colibri/quant/q6_k.hpp
-
-// Q6_K: 6-bit codes in super-blocks of 256.
-#include <cstddef>
-#include <cstdint>
-
-
-namespace colibri::quant {
-
-/// 256 weights in 16 runs of 16: `(d * scale) * code`, codes -32..31, signed 8-bit scales. 6.5625 bits per weight.
-/// Each half of 128 weights has 64 bytes of `ql` and 32 of `qh`. Low four bits: weights 0..63 of the half are the
-/// low, 64..127 the high halves of the `ql` bytes. Upper two: byte l of `qh` holds those of weights l, l+32, l+64,
-/// l+96, lowest pair first.
-struct q6_k {
-    static constexpr dtype type = dtype::q6_k;
-    static constexpr std::size_t block_size = 256;
-    static constexpr std::size_t sub_size = 16;
-
-    std::uint8_t ql[128];
-    std::uint8_t qh[64];
-    std::int8_t scales[16];
-    std::uint16_t d;  ///< f16
-
-    [[nodiscard]] constexpr float scale() const noexcept { return f16_to_f32(d); }
-    [[nodiscard]] constexpr int sub_scale(std::size_t j) const noexcept { return scales[j]; }
-    [[nodiscard]] constexpr int code(std::size_t i) const noexcept {
-        const int low = (ql[i / 128 * 64 + i % 64] >> (i % 128 / 64 * 4)) & 15;
-        const int high = (qh[i / 128 * 32 + i % 32] >> (i % 128 / 32 * 2)) & 3;
-        return (low | high << 4) - 32;
-    }
-
-    constexpr void decode(float* out) const noexcept { detail::decode_super(*this, out); }
-};
-
-static_assert(super_format<q6_k>);
-
-}  // namespace colibri::quant
-
-// ---- colibri/quant/q8.hpp
-
-// Q8_0 and Q8_K: 8-bit codes.
-#include <bit>
-#include <cstddef>
-#include <cstdint>
-
-
-namespace colibri::quant {
-
-/// 32 weights: `d * code`, codes -128..127 (an encoder writes -127..127). 8.5 bits per weight.
-struct q8_0 {
-    static constexpr dtype type = dtype::q8_0;
-    static constexpr std::size_t block_size = 32;
-
-    std::uint16_t d;  ///< f16
-    std::int8_t qs[32];
-
-    [[nodiscard]] constexpr float scale() const noexcept { return f16_to_f32(d); }
-    [[nodiscard]] constexpr int code(std::size_t i) const noexcept { return qs[i]; }
-
-    constexpr void decode(float* out) const noexcept { detail::decode_codes(*this, out); }
-
-    /// The scale maps the largest magnitude to 127; codes are rounded to the nearest, ties away from zero. A block
-    /// with an infinity or a NaN decodes to NaN.
-    [[nodiscard]] static constexpr q8_0 encode(const float* in) noexcept {
-        const std::uint32_t top = detail::largest_magnitude_bits<block_size>(in);
-        if (top >= detail::infinity_bits) return {detail::f16_nan, {}};
-        const float d = std::bit_cast<float>(top) / 127.0f;
-        float scaled[block_size] = {};
-        detail::scale_values(in, 0.0f, detail::reciprocal(d), scaled);
-        q8_0 out{f32_to_f16(d), {}};
-        int codes[block_size] = {};  // a loop of its own, which becomes vectors
-        for (std::size_t i = 0; i < block_size; ++i) codes[i] = detail::nearest_away(scaled[i]);
-        for (std::size_t i = 0; i < block_size; ++i) out.qs[i] = static_cast<std::int8_t>(codes[i]);
-        return out;
-    }
-};
-
-/// 256 values: `d * code`, and the sum of the codes of each run of 16. An intermediate format: files don't hold it as
-/// weights.
-struct q8_k {
-    static constexpr dtype type = dtype::q8_k;
-    static constexpr std::size_t block_size = 256;
-
-    float d;
-    std::int8_t qs[256];
-    std::int16_t bsums[16];
-
-    [[nodiscard]] constexpr float scale() const noexcept { return d; }
-    [[nodiscard]] constexpr int code(std::size_t i) const noexcept { return qs[i]; }
-
-    constexpr void decode(float* out) const noexcept { detail::decode_codes(*this, out); }
-
-    /// As activations are quantised (see `quantise_group`): ties to even, NaN where a value isn't finite.
-    [[nodiscard]] static constexpr q8_k encode(const float* in) noexcept {
-        q8_k out{};
-        quantise_values<block_size>(in, block_size, out.qs, &out.d, out.bsums);
-        return out;
-    }
-};
-
-static_assert(code_format<q8_0> && code_format<q8_k> && encodable_format<q8_0> && encodable_format<q8_k>);
-
-}  // namespace colibri::quant
-
-// ---- colibri/quant/lanes.hpp
-
-// Sixteen floats side by side, as four vectors of the compiler's own kind: what the searches of the encoders work on.
-#include <cstddef>
-#include <cstdint>
-#include <cstring>
-
-namespace colibri::quant::detail {
-
-/// Sixteen floats. No operation on them crosses lanes, and each is rounded by itself: the same bits on every machine.
-struct lanes {
-    static constexpr std::size_t count = 16;
-    typedef float part __attribute__((vector_size(16)));  // what every 64-bit target has
-    part v[4];
-};
-
-/// Sixteen truth values.
-struct lane_mask {
-    typedef std::int32_t part __attribute__((vector_size(16)));
-    part v[4];
-};
-
-/// Calls fn for the four parts; written out because loops this short aren't unrolled at -O2.
-template <class Fn>
-[[gnu::always_inline]] inline void each_part(Fn fn) noexcept {
-    fn(0);
-    fn(1);
-    fn(2);
-    fn(3);
-}
-
-// What a product passes through on its way to a sum: a register of vectors.
-#if defined(__x86_64__)
-#define COLIBRI_VECTOR_REGISTER "+x"
-#elif defined(__aarch64__)
-#define COLIBRI_VECTOR_REGISTER "+w"
-#else
-#define COLIBRI_VECTOR_REGISTER "+m"
-#endif
-
-/// Keeps the compiler from fusing a product into a later sum (docs/numerics.md, "Fusing").
-[[gnu::always_inline]] inline float rounded(float a) noexcept {
-    asm("" : COLIBRI_VECTOR_REGISTER(a));
-    return a;
-}
-[[gnu::always_inline]] inline lanes rounded(lanes a) noexcept {
-    each_part([&](int i) __attribute__((always_inline)) { asm("" : COLIBRI_VECTOR_REGISTER(a.v[i])); });
-    return a;
-}
-#undef COLIBRI_VECTOR_REGISTER
-
-[[gnu::always_inline]] inline lanes all(float x) noexcept {
-    lanes r;
-    each_part([&](int i) __attribute__((always_inline)) { r.v[i] = lanes::part{x, x, x, x}; });
-    return r;
-}
-[[gnu::always_inline]] inline lanes load(const float* p) noexcept {
-    lanes r;
-    std::memcpy(&r, p, sizeof r);
-    return r;
-}
-[[gnu::always_inline]] inline void store(lanes a, float* p) noexcept { std::memcpy(p, &a, sizeof a); }
-
-[[gnu::always_inline]] inline lanes operator+(lanes a, lanes b) noexcept {
-    each_part([&](int i) __attribute__((always_inline)) { a.v[i] += b.v[i]; });
-    return a;
-}
-[[gnu::always_inline]] inline lanes operator-(lanes a, lanes b) noexcept {
-    each_part([&](int i) __attribute__((always_inline)) { a.v[i] -= b.v[i]; });
-    return a;
-}
-[[gnu::always_inline]] inline lanes operator*(lanes a, lanes b) noexcept {
-    each_part([&](int i) __attribute__((always_inline)) { a.v[i] *= b.v[i]; });
-    return rounded(a);
-}
-[[gnu::always_inline]] inline lanes operator/(lanes a, lanes b) noexcept {
-    each_part([&](int i) __attribute__((always_inline)) { a.v[i] /= b.v[i]; });
-    return a;
-}
-[[gnu::always_inline]] inline lane_mask operator<(lanes a, lanes b) noexcept {
-    lane_mask r;
-    each_part([&](int i) __attribute__((always_inline)) { r.v[i] = a.v[i] < b.v[i]; });
-    return r;
-}
-[[gnu::always_inline]] inline lanes select(lane_mask mask, lanes yes, lanes no) noexcept {
-    each_part([&](int i) __attribute__((always_inline)) { no.v[i] = mask.v[i] ? yes.v[i] : no.v[i]; });
-    return no;
-}
-/// The larger of two numbers.
-[[gnu::always_inline]] inline lanes larger(lanes a, lanes b) noexcept {
-    each_part([&](int i) __attribute__((always_inline)) { a.v[i] = a.v[i] > b.v[i] ? a.v[i] : b.v[i]; });
-    return a;
-}
-/// The smaller of two numbers.
-[[gnu::always_inline]] inline lanes smaller(lanes a, lanes b) noexcept {
-    each_part([&](int i) __attribute__((always_inline)) { a.v[i] = a.v[i] < b.v[i] ? a.v[i] : b.v[i]; });
-    return a;
-}
-[[gnu::always_inline]] inline lanes held(lanes a, float low, float high) noexcept {
-    return smaller(larger(a, all(low)), all(high));
-}
-[[gnu::always_inline]] inline lanes magnitude(lanes a) noexcept {
-    each_part([&](int i) __attribute__((always_inline)) {
-        a.v[i] = reinterpret_cast<lanes::part>(reinterpret_cast<lane_mask::part>(a.v[i]) & 0x7fffffff);
-    });
-    return a;
-}
-/// `a` >= 0 with the sign of b.
-[[gnu::always_inline]] inline lanes with_sign(lanes a, lanes b) noexcept {
-    constexpr std::int32_t sign = -0x7fffffff - 1;
-    each_part([&](int i) __attribute__((always_inline)) {
-        a.v[i] = reinterpret_cast<lanes::part>(reinterpret_cast<lane_mask::part>(a.v[i]) |
-                                               (reinterpret_cast<lane_mask::part>(b.v[i]) & sign));
-    });
-    return a;
-}
-/// The nearest whole number, ties to even, for |a| < 2^22.
-[[gnu::always_inline]] inline lanes nearest_whole(lanes a) noexcept {
-    const lanes magic = all(0x1.8p23f);  // adding it leaves no bits below 1
-    return rounded(a + magic) - magic;
-}
-/// 1 / a, or 0 where a is nearly 0.
-[[gnu::always_inline]] inline lanes inverse_or_zero(lanes a) noexcept {
-    const lane_mask usable = all(0x1p-100f) < magnitude(a);
-    return select(usable, all(1.0f) / select(usable, a, all(1.0f)), all(0.0f));
-}
-
-}  // namespace colibri::quant::detail
-
-// ---- colibri/quant/search_codes.hpp
-
-// The codes that weights are rounded to, sixteen at a time.
-#include <array>
-#include <cstddef>
-#include <cstdint>
-
-
-namespace colibri::quant::detail {
-
-// Each has `nearest(v)`, the value of the code that is nearest to v, and `symmetric`: whether -v is a value for each value v.
-
-/// The whole numbers Low..High.
-template <int Low, int High>
-struct whole_codes {
-    static constexpr bool symmetric = Low == -High;
-    [[gnu::always_inline]] static lanes nearest(lanes v) noexcept {
-        return nearest_whole(held(v, static_cast<float>(Low), static_cast<float>(High)));
-    }
-};
-
-/// -1 and 1.
-struct sign_codes {
-    static constexpr bool symmetric = true;
-    [[gnu::always_inline]] static lanes nearest(lanes v) noexcept { return with_sign(all(1.0f), v); }
-};
-
-/// Adds up the gaps of ascending values that v is beyond the middle of; N * 3 operations, and no table to look up.
-template <std::size_t N>
-[[gnu::always_inline]] inline lanes nearest_of(const std::array<float, N>& values, lanes v) noexcept {
-    lanes out = all(values[0]);
-#pragma GCC unroll 16
-    for (std::size_t i = 1; i < N; ++i) {
-        const lane_mask beyond = all((values[i - 1] + values[i]) * 0.5f) < v;
-        out = out + select(beyond, all(values[i] - values[i - 1]), all(0.0f));
-    }
-    return out;
-}
-
-/// `iq4_values`.
-struct iq4_codes {
-    static constexpr bool symmetric = false;
-    static constexpr std::array<float, 16> values = [] {
-        std::array<float, 16> out{};
-        for (std::size_t i = 0; i < 16; ++i) out[i] = static_cast<float>(iq4_values[i]);
-        return out;
-    }();
-    [[gnu::always_inline]] static lanes nearest(lanes v) noexcept { return nearest_of(values, v); }
-};
-
-/// `mxfp4_values`.
-struct e2m1_codes {
-    static constexpr bool symmetric = true;
-    static constexpr std::array<float, 8> values = {0, 1, 2, 3, 4, 6, 8, 12};
-    [[gnu::always_inline]] static lanes nearest(lanes v) noexcept {
-        return with_sign(nearest_of(values, magnitude(v)), v);
-    }
-};
-
-/// For each value + 127 of `values` its place.
-template <std::size_t N>
-[[nodiscard]] consteval std::array<std::uint8_t, 256> places_of(const std::array<std::int8_t, N>& values) {
-    std::array<std::uint8_t, 256> out{};
-    for (std::size_t i = N; i-- > 0;) out[static_cast<std::size_t>(values[i] + 127)] = static_cast<std::uint8_t>(i);
-    return out;
-}
-
-}  // namespace colibri::quant::detail
-
-// ---- colibri/quant/tq.hpp
-
-// TQ1_0 and TQ2_0: -1, 0 or 1 and one scale for 256 weights.
-#include <cstddef>
-#include <cstdint>
-
-
-namespace colibri::quant {
-
-/// 256 weights: `d * code`, codes -1..1. 1.6875 bits per weight. A byte holds up to five codes plus 1 as the digits of a
-/// fraction in base 3, times 256 and rounded up: digit n is the whole part of 3/256 times (byte * 3^n mod 256).
-/// Bytes 0..31 of `qs` hold weights m, m+32 .. m+128, bytes 32..47 weights 160+m, 176+m .. 224+m (m counts the bytes of
-/// each part), `qh` weights 240+m, 244+m, 248+m, 252+m.
-struct tq1_0 {
-    static constexpr dtype type = dtype::tq1_0;
-    static constexpr std::size_t block_size = 256;
-
-    std::uint8_t qs[48];
-    std::uint8_t qh[4];
-    std::uint16_t d;  ///< f16
-
-    [[nodiscard]] constexpr float scale() const noexcept { return f16_to_f32(d); }
-    [[nodiscard]] constexpr int code(std::size_t i) const noexcept {
-        if (i < 160) return digit(qs[i % 32], i / 32);
-        if (i < 240) return digit(qs[32 + i % 16], (i - 160) / 16);
-        return digit(qh[i % 4], (i - 240) / 4);
-    }
-
-    constexpr void decode(float* out) const noexcept { detail::decode_codes(*this, out); }
-
-private:
-    [[nodiscard]] static constexpr int digit(std::uint8_t byte, std::size_t n) noexcept {
-        constexpr int powers[] = {1, 3, 9, 27, 81};
-        return ((byte * powers[n] & 255) * 3 >> 8) - 1;
-    }
-};
-
-/// 256 weights: `d * code`, codes -1..2, stored plus 1, packed as in Q2_K. 2.0625 bits per weight.
-struct tq2_0 {
-    static constexpr dtype type = dtype::tq2_0;
-    static constexpr std::size_t block_size = 256;
-
-    std::uint8_t qs[64];
-    std::uint16_t d;  ///< f16
-
-    [[nodiscard]] constexpr float scale() const noexcept { return f16_to_f32(d); }
-    [[nodiscard]] constexpr int code(std::size_t i) const noexcept {
-        return ((qs[i / 128 * 32 + i % 32] >> (i % 128 / 32 * 2)) & 3) - 1;
-    }
-
-    constexpr void decode(float* out) const noexcept { detail::decode_codes(*this, out); }
-};
-
-static_assert(code_format<tq1_0> && code_format<tq2_0>);
-
-}  // namespace colibri::quant
-
-// ---- colibri/quant/pack.hpp
-
-// Codes, scales and minimums to the bits of a block.
-#include <array>
-#include <bit>
-#include <cstddef>
-#include <cstdint>
-
-
-namespace colibri::quant::detail {
-
-/// What a block is made of: `d` and `dmin` (or the offset) become half floats; the rest has the meaning that the format's
-/// accessors of the same names give it.
-struct block_parts {
-    float d;
-    float dmin;
-    const std::int8_t* scales;
-    const std::int8_t* minimums;
-    const std::int8_t* codes;
-};
-
-[[nodiscard]] constexpr unsigned bits_of(int code) noexcept { return static_cast<unsigned>(code); }
-constexpr void put(std::uint8_t& byte, unsigned bits, std::size_t shift) noexcept {
-    byte = static_cast<std::uint8_t>(byte | bits << shift);
-}
-
-/// Half of `size` bytes each: the first codes plus `zero` in the low, the others in the high halves. Only 4 bits of each.
-constexpr void pack_halves(const std::int8_t* codes, int zero, std::size_t size, std::uint8_t* qs) noexcept {
-    for (std::size_t i = 0; i < size; ++i) {
-        qs[i] = static_cast<std::uint8_t>((bits_of(codes[i] + zero) & 15u) | (bits_of(codes[i + size] + zero) & 15u) << 4);
-    }
-}
-/// The same for values in a table of sixteen.
-constexpr void pack_places(const std::int8_t* values, const std::array<std::uint8_t, 256>& places, std::size_t size,
-                           std::uint8_t* qs) noexcept {
-    const auto place = [&](std::int8_t value) -> unsigned { return places[static_cast<std::size_t>(value + 127)]; };
-    for (std::size_t i = 0; i < size; ++i) qs[i] = static_cast<std::uint8_t>(place(values[i]) | place(values[i + size]) << 4);
-}
-/// Four codes plus `zero` of two bits in a byte, 32 apart, in each half of 128.
-constexpr void pack_pairs(const std::int8_t* codes, int zero, std::uint8_t* qs) noexcept {
-    for (std::size_t half = 0; half < 2; ++half) {
-        const std::int8_t* c = codes + half * 128;
-        for (std::size_t l = 0; l < 32; ++l) {
-            const auto pair = [&](std::size_t i) { return bits_of(c[i] + zero) & 3u; };
-            qs[half * 32 + l] = static_cast<std::uint8_t>(pair(l) | pair(l + 32) << 2 | pair(l + 64) << 4 | pair(l + 96) << 6);
-        }
-    }
-}
-
-inline constexpr auto iq4_places = places_of(iq4_values);
-inline constexpr auto mxfp4_places = places_of(mxfp4_values);
-
-constexpr void pack(const block_parts& p, q4_0& out) noexcept {
-    out.d = f32_to_f16(p.d);
-    pack_halves(p.codes, 8, 16, out.qs);
-}
-constexpr void pack(const block_parts& p, q4_1& out) noexcept {
-    out.d = f32_to_f16(p.d);
-    out.m = f32_to_f16(p.dmin);
-    pack_halves(p.codes, 0, 16, out.qs);
-}
-constexpr void pack(const block_parts& p, q5_0& out) noexcept {
-    out = {f32_to_f16(p.d), {}, {}};
-    pack_halves(p.codes, 16, 16, out.qs);
-    for (std::size_t i = 0; i < 32; ++i) put(out.qh[i / 8], bits_of(p.codes[i] + 16) >> 4, i % 8);
-}
-constexpr void pack(const block_parts& p, q5_1& out) noexcept {
-    out = {f32_to_f16(p.d), f32_to_f16(p.dmin), {}, {}};
-    pack_halves(p.codes, 0, 16, out.qs);
-    for (std::size_t i = 0; i < 32; ++i) put(out.qh[i / 8], bits_of(p.codes[i]) >> 4, i % 8);
-}
-constexpr void pack(const block_parts& p, q8_0& out) noexcept {
-    out.d = f32_to_f16(p.d);
-    for (std::size_t i = 0; i < 32; ++i) out.qs[i] = p.codes[i];
-}
-constexpr void pack(const block_parts& p, iq4_nl& out) noexcept {
-    out.d = f32_to_f16(p.d);
-    pack_places(p.codes, iq4_places, 16, out.qs);
-}
-/// `d` is a power of two, at least 2^-126.
-constexpr void pack(const block_parts& p, mxfp4& out) noexcept {
-    out.e = static_cast<std::uint8_t>((std::bit_cast<std::uint32_t>(p.d) >> 23) + 1);
-    pack_places(p.codes, mxfp4_places, 16, out.qs);
-}
-constexpr void pack(const block_parts& p, nvfp4& out) noexcept {
-    for (std::size_t j = 0; j < 4; ++j) {
-        out.d[j] = static_cast<std::uint8_t>(p.scales[j]);
-        pack_places(p.codes + j * 16, mxfp4_places, 8, out.qs + j * 8);
-    }
-}
-constexpr void pack(const block_parts& p, q1_0& out) noexcept {
-    out = {f32_to_f16(p.d), {}};
-    for (std::size_t i = 0; i < 128; ++i) put(out.qs[i / 8], p.codes[i] > 0 ? 1u : 0u, i % 8);
-}
-constexpr void pack(const block_parts& p, q2_0& out) noexcept {
-    out = {f32_to_f16(p.d), {}};
-    for (std::size_t i = 0; i < 64; ++i) put(out.qs[i / 4], bits_of(p.codes[i] + 1), i % 4 * 2);
-}
-/// The digits of a byte are made whole 256ths of their fraction, rounded up.
-constexpr void pack(const block_parts& p, tq1_0& out) noexcept {
-    const auto digits = [&](std::size_t first, std::size_t apart, std::size_t n) {
-        unsigned number = 0;
-        for (std::size_t k = 0; k < 5; ++k) number = number * 3 + (k < n ? bits_of(p.codes[first + k * apart] + 1) : 0u);
-        return static_cast<std::uint8_t>((number * 256 + 242) / 243);
-    };
-    for (std::size_t m = 0; m < 32; ++m) out.qs[m] = digits(m, 32, 5);
-    for (std::size_t m = 0; m < 16; ++m) out.qs[32 + m] = digits(160 + m, 16, 5);
-    for (std::size_t m = 0; m < 4; ++m) out.qh[m] = digits(240 + m, 4, 4);
-    out.d = f32_to_f16(p.d);
-}
-constexpr void pack(const block_parts& p, tq2_0& out) noexcept {
-    pack_pairs(p.codes, 1, out.qs);
-    out.d = f32_to_f16(p.d);
-}
-constexpr void pack(const block_parts& p, q2_k& out) noexcept {
-    for (std::size_t j = 0; j < 16; ++j) out.scales[j] = static_cast<std::uint8_t>(p.scales[j] | p.minimums[j] << 4);
-    pack_pairs(p.codes, 0, out.qs);
-    out.d = f32_to_f16(p.d);
-    out.dmin = f32_to_f16(p.dmin);
-}
-constexpr void pack(const block_parts& p, q3_k& out) noexcept {
-    out = {};
-    pack_pairs(p.codes, 4, out.qs);
-    for (std::size_t i = 0; i < 256; ++i) put(out.hmask[i % 32], bits_of(p.codes[i] + 4) >> 2, i / 32);
-    for (std::size_t j = 0; j < 16; ++j) {
-        const unsigned scale = bits_of(p.scales[j] + 32);
-        put(out.scales[j % 8], scale & 15u, j / 8 * 4);
-        put(out.scales[8 + j % 4], scale >> 4, j / 4 * 2);
-    }
-    out.d = f32_to_f16(p.d);
-}
-constexpr void pack(const block_parts& p, packed_scales& out) noexcept {
-    out = {};
-    for (std::size_t j = 0; j < 4; ++j) {
-        put(out.bytes[j], bits_of(p.scales[j]), 0);
-        put(out.bytes[j + 4], bits_of(p.minimums[j]), 0);
-    }
-    for (std::size_t j = 4; j < 8; ++j) {
-        put(out.bytes[j + 4], bits_of(p.scales[j]) & 15u, 0);
-        put(out.bytes[j + 4], bits_of(p.minimums[j]) & 15u, 4);
-        put(out.bytes[j - 4], bits_of(p.scales[j]) >> 4, 6);
-        put(out.bytes[j], bits_of(p.minimums[j]) >> 4, 6);
-    }
-}
-constexpr void pack(const block_parts& p, q4_k& out) noexcept {
-    out.d = f32_to_f16(p.d);
-    out.dmin = f32_to_f16(p.dmin);
-    pack(p, out.scales);
-    for (std::size_t quarter = 0; quarter < 4; ++quarter) pack_halves(p.codes + quarter * 64, 0, 32, out.qs + quarter * 32);
-}
-constexpr void pack(const block_parts& p, q5_k& out) noexcept {
-    out = {};
-    out.d = f32_to_f16(p.d);
-    out.dmin = f32_to_f16(p.dmin);
-    pack(p, out.scales);
-    for (std::size_t quarter = 0; quarter < 4; ++quarter) pack_halves(p.codes + quarter * 64, 0, 32, out.qs + quarter * 32);
-    for (std::size_t i = 0; i < 256; ++i) put(out.qh[i % 32], bits_of(p.codes[i]) >> 4, i / 32);
-}
-constexpr void pack(const block_parts& p, q6_k& out) noexcept {
-    for (std::size_t j = 0; j < 16; ++j) out.scales[j] = p.scales[j];
-    for (std::size_t half = 0; half < 2; ++half) {
-        const std::int8_t* c = p.codes + half * 128;
-        pack_halves(c, 32, 64, out.ql + half * 64);
-        const auto pair = [&](std::size_t i) { return bits_of(c[i] + 32) >> 4; };
-        for (std::size_t l = 0; l < 32; ++l) {
-            out.qh[half * 32 + l] =
-                static_cast<std::uint8_t>(pair(l) | pair(l + 32) << 2 | pair(l + 64) << 4 | pair(l + 96) << 6);
-        }
-    }
-    out.d = f32_to_f16(p.d);
-}
-constexpr void pack(const block_parts& p, iq4_xs& out) noexcept {
-    out = {};
-    out.d = f32_to_f16(p.d);
-    for (std::size_t j = 0; j < 8; ++j) {
-        const unsigned scale = bits_of(p.scales[j] + 32);
-        put(out.scales_l[j / 2], scale & 15u, j % 2 * 4);
-        out.scales_h = static_cast<std::uint16_t>(out.scales_h | (scale >> 4) << (j * 2));
-        pack_places(p.codes + j * 32, iq4_places, 16, out.qs + j * 16);
-    }
-}
-
-}  // namespace colibri::quant::detail
-
-// ---- colibri/quant/search.hpp
-
-// The search for scales and codes with the least weighted squared error: batches of sixteen runs, one in each lane.
-#include <bit>
-#include <cmath>
-#include <cstddef>
-#include <cstdint>
-
-
-namespace colibri::quant::detail {
-
-/// Sixteen runs of finite values, one behind the other, and null or a weight >= 0 for each value.
-struct search_input {
-    const float* x;
-    const float* importance;
-};
-
-/// What was found: scales (and minimums) by block, integers by run, codes by weight, run after run.
-template <std::size_t Size>
-struct search_output {
-    float d[lanes::count];
-    float dmin[lanes::count];
-    std::int8_t scales[lanes::count];
-    std::int8_t minimums[lanes::count];
-    std::int8_t codes[lanes::count * Size];  ///< the integers that the scale multiplies
-};
-
-/// Values and weights of sixteen runs: value i of run j at 16 i + j.
-template <std::size_t Size>
-struct search_batch {
-    float x[Size * lanes::count];     ///< divided by `unit`, so that no square overflows or vanishes
-    float w[Size * lanes::count];
-    float unit[lanes::count];         ///< by run: a power of two, its block's
-};
-
-template <std::size_t Size, class Fn>
-[[gnu::always_inline]] inline void each_step(const search_batch<Size>& in, Fn fn) noexcept {
-    for (std::size_t i = 0; i < Size * lanes::count; i += lanes::count) fn(load(in.x + i), load(in.w + i));
-}
-
-/// The largest of each block of Runs runs, for each of its runs.
-template <std::size_t Runs>
-inline void spread_largest(float (&of_run)[lanes::count]) noexcept {
-    for (std::size_t b = 0; b < lanes::count; b += Runs) {
-        float top = of_run[b];
-        for (std::size_t j = b + 1; j < b + Runs; ++j) top = of_run[j] > top ? of_run[j] : top;
-        for (std::size_t j = b; j < b + Runs; ++j) of_run[j] = top;
-    }
-}
-
-/// Fills a batch of blocks of Runs runs. The error of x weighs importance * (level * (the run's root mean square) + |x|): large
-/// weights count for more, because the errors of small ones cancel out; with level < 0 it weighs importance alone.
-template <std::size_t Size, std::size_t Runs>
-inline void fill(const search_input& from, float level, search_batch<Size>& out) noexcept {
-    constexpr std::size_t count = lanes::count;
-    for (std::size_t j = 0; j < count; ++j) {
-        for (std::size_t i = 0; i < Size; ++i) out.x[i * count + j] = from.x[j * Size + i];
-    }
-    lanes top = all(0.0f);
-    for (std::size_t i = 0; i < Size * count; i += count) top = larger(magnitude(load(out.x + i)), top);
-    float tops[count];
-    store(top, tops);
-    spread_largest<Runs>(tops);
-    float inverse[count];
-    for (std::size_t j = 0; j < count; ++j) {
-        // Held to where a unit and its reciprocal are normal numbers, and a scale of a few units less is one as well.
-        std::uint32_t exponent = std::bit_cast<std::uint32_t>(tops[j]) >> 23;
-        exponent = exponent < 10 ? 10 : exponent > 244 ? 244 : exponent;
-        out.unit[j] = std::bit_cast<float>(exponent << 23);
-        inverse[j] = std::bit_cast<float>((254 - exponent) << 23);
-    }
-    const lanes per_unit = load(inverse);
-    lanes squares = all(0.0f);
-    for (std::size_t i = 0; i < Size * count; i += count) {
-        const lanes x = load(out.x + i) * per_unit;
-        store(x, out.x + i);
-        squares = squares + x * x;
-    }
-
-    float base[count];
-    store(squares * all(1.0f / static_cast<float>(Size)), base);
-    for (auto& v : base) v = rounded(level * std::sqrt(v));
-    const lanes ground = load(base);
-    lanes per_weight = all(1.0f);
-    if (from.importance != nullptr) {
-        for (std::size_t j = 0; j < count; ++j) {
-            for (std::size_t i = 0; i < Size; ++i) out.w[i * count + j] = from.importance[j * Size + i];
-        }
-        lanes most = all(0.0f);
-        for (std::size_t i = 0; i < Size * count; i += count) most = larger(load(out.w + i), most);
-        float mosts[count];
-        store(most, mosts);
-        spread_largest<Runs>(mosts);
-        per_weight = inverse_or_zero(load(mosts));
-    }
-    const lanes least = all(1e-6f);  // what nothing depends on still gets the nearest codes
-    for (std::size_t i = 0; i < Size * count; i += count) {
-        const lanes own = from.importance != nullptr ? load(out.w + i) * per_weight : all(1.0f);
-        const lanes size = level < 0.0f ? all(1.0f) : magnitude(load(out.x + i)) + ground;
-        store((own + least) * size, out.w + i);
-    }
-}
-
-/// What codes q of a run add up to: w q, w q^2, w q x.
-struct code_sums {
-    lanes q = all(0.0f);
-    lanes qq = all(0.0f);
-    lanes qx = all(0.0f);
-};
-
-/// Sums of the codes nearest to x * inverse, without that of w q.
-template <class Codes, std::size_t Size>
-inline code_sums sums_of(const search_batch<Size>& in, lanes inverse) noexcept {
-    code_sums s;
-    each_step(in, [&](lanes x, lanes w) __attribute__((always_inline)) {
-        const lanes q = Codes::nearest(x * inverse);
-        const lanes wq = w * q;
-        s.qq = s.qq + wq * q;
-        s.qx = s.qx + wq * x;
-    });
-    return s;
-}
-
-/// Sums of the codes nearest to (x - offset) * inverse.
-template <class Codes, std::size_t Size>
-inline code_sums sums_of(const search_batch<Size>& in, lanes offset, lanes inverse) noexcept {
-    code_sums s;
-    each_step(in, [&](lanes x, lanes w) __attribute__((always_inline)) {
-        const lanes q = Codes::nearest((x - offset) * inverse);
-        const lanes wq = w * q;
-        s.q = s.q + wq;
-        s.qq = s.qq + wq * q;
-        s.qx = s.qx + wq * x;
-    });
-    return s;
-}
-
-template <class Codes, std::size_t Size>
-inline void store_codes(const search_batch<Size>& in, lanes offset, lanes inverse, std::int8_t* codes) noexcept {
-    float values[lanes::count];
-    for (std::size_t i = 0; i < Size; ++i) {
-        store(Codes::nearest((load(in.x + i * lanes::count) - offset) * inverse), values);
-        for (std::size_t j = 0; j < lanes::count; ++j) codes[j * Size + i] = static_cast<std::int8_t>(values[j]);
-    }
-}
-
-/// The value of largest magnitude of each run.
-template <std::size_t Size>
-[[nodiscard]] inline lanes extremes(const search_batch<Size>& in) noexcept {
-    lanes least = load(in.x);
-    lanes greatest = least;
-    each_step(in, [&](lanes x, lanes) __attribute__((always_inline)) {
-        least = smaller(x, least);
-        greatest = larger(x, greatest);
-    });
-    return select(magnitude(greatest) < magnitude(least), least, greatest);
-}
-
-/// A scale in units as a half float will hold it; the largest of these for what is larger.
-[[nodiscard]] inline float stored_scale(float d, float unit) noexcept {
-    constexpr float largest = 65504.0f;
-    const float whole = rounded(d * unit);
-    return f16_to_f32(f32_to_f16(whole > largest ? largest : whole < -largest ? -largest : whole)) / unit;
-}
-
-/// The scale of least error of each run by itself. Shape::tops are the codes to which the extreme is scaled for a start; the best
-/// scale of these is fitted to its codes, and the codes to that, Shape::refits times.
-template <class Shape, std::size_t Size>
-[[nodiscard]] inline lanes best_scale(const search_batch<Size>& in) noexcept {
-    using codes = typename Shape::codes;
-    const lanes extreme = extremes(in);
-    const lanes per_top = inverse_or_zero(codes::symmetric ? magnitude(extreme) : extreme);
-    lanes best_gain = all(-1.0f);
-    lanes best = all(0.0f);
-    const auto consider = [&](lanes inverse) {
-        const code_sums s = sums_of<codes>(in, inverse);
-        const lanes scale = s.qx * inverse_or_zero(s.qq);
-        const lanes gain = scale * s.qx;
-        const lane_mask better = best_gain < gain;
-        best_gain = select(better, gain, best_gain);
-        best = select(better, scale, best);
-    };
-    for (const float top : Shape::tops) consider(all(top) * per_top);
-    for (int i = 0; i < Shape::refits; ++i) consider(inverse_or_zero(best));
-    return best;
-}
-
-/// Sums that don't depend on codes: w, w x, w x^2.
-struct value_sums {
-    lanes w = all(0.0f);
-    lanes x = all(0.0f);
-    lanes xx = all(0.0f);
-};
-
-template <std::size_t Size>
-[[nodiscard]] inline value_sums sums_of(const search_batch<Size>& in) noexcept {
-    value_sums s;
-    each_step(in, [&](lanes x, lanes w) __attribute__((always_inline)) {
-        const lanes wx = w * x;
-        s.w = s.w + w;
-        s.x = s.x + wx;
-        s.xx = s.xx + wx * x;
-    });
-    return s;
-}
-
-/// Weighted squared error of `scale * q`.
-[[nodiscard, gnu::always_inline]] inline lanes error_of(const value_sums& v, const code_sums& s, lanes scale) noexcept {
-    return v.xx + scale * (scale * s.qq - (s.qx + s.qx));
-}
-
-/// Scale and offset of runs: x is about scale * q + offset.
-struct line {
-    lanes scale, offset;
-};
-
-/// Weighted squared error of `scale * q + offset`.
-[[nodiscard, gnu::always_inline]] inline lanes error_of(const value_sums& v, const code_sums& s, line l) noexcept {
-    const lanes scaled = l.scale * (l.scale * s.qq + (l.offset + l.offset) * s.q - (s.qx + s.qx));
-    return v.xx + scaled + l.offset * (l.offset * v.w - (v.x + v.x));
-}
-
-/// Moves each run's values so that their weighted mean is 0, or nearly; returns by how much. Sums lose fewer digits then.
-template <std::size_t Size>
-[[nodiscard]] inline lanes centre(search_batch<Size>& in) noexcept {
-    const value_sums v = sums_of(in);
-    const lanes mean = v.x * inverse_or_zero(v.w);
-    for (std::size_t i = 0; i < Size * lanes::count; i += lanes::count) store(load(in.x + i) - mean, in.x + i);
-    return mean;
-}
-
-/// The line of least error of each run by itself, with an offset of at most `limit`. Shape::tops and refits as in
-/// `best_scale`, from the least value as offset.
-template <class Shape, std::size_t Size>
-[[nodiscard]] inline line best_line(const search_batch<Size>& in, const value_sums& v, lanes limit) noexcept {
-    using codes = typename Shape::codes;
-    lanes least = load(in.x);
-    lanes greatest = least;
-    each_step(in, [&](lanes x, lanes) __attribute__((always_inline)) {
-        least = smaller(x, least);
-        greatest = larger(x, greatest);
-    });
-    least = smaller(least, limit);
-    const lanes per_range = inverse_or_zero(greatest - least);
-    const lanes per_weight = inverse_or_zero(v.w);
-    lanes best_error = all(0x1p100f);
-    line best{all(0.0f), least};
-    const auto consider = [&](lanes offset, lanes inverse) {
-        const code_sums s = sums_of<codes>(in, offset, inverse);
-        const lanes mean = s.q * per_weight;
-        const lanes slope = (s.qx - mean * v.x) * inverse_or_zero(s.qq - mean * s.q);
-        const lanes level = (v.x - slope * s.q) * per_weight;
-        const lane_mask over = limit < level;
-        const line l{select(over, (s.qx - limit * s.q) * inverse_or_zero(s.qq), slope), select(over, limit, level)};
-        const lanes error = error_of(v, s, l);
-        const lane_mask better = error < best_error;
-        best_error = select(better, error, best_error);
-        best.scale = select(better, l.scale, best.scale);
-        best.offset = select(better, l.offset, best.offset);
-    };
-    for (const float top : Shape::tops) consider(least, all(top) * per_range);
-    for (int i = 0; i < Shape::refits; ++i) consider(best.offset, inverse_or_zero(best.scale));
-    return best;
-}
-
-/// Blocks of one run with one scale.
-template <class Shape>
-inline void search_scale(const search_input& from, search_output<Shape::size>& out) noexcept {
-    search_batch<Shape::size> in;
-    fill<Shape::size, 1>(from, Shape::level, in);
-    float d[lanes::count];
-    store(best_scale<Shape>(in), d);
-    for (std::size_t j = 0; j < lanes::count; ++j) {
-        d[j] = stored_scale(d[j], in.unit[j]);
-        out.d[j] = rounded(d[j] * in.unit[j]);
-    }
-    store_codes<typename Shape::codes>(in, all(0.0f), inverse_or_zero(load(d)), out.codes);
-}
-
-/// Blocks of one run with a scale and an offset (`dmin`).
-template <class Shape>
-inline void search_line(const search_input& from, search_output<Shape::size>& out) noexcept {
-    search_batch<Shape::size> in;
-    fill<Shape::size, 1>(from, Shape::level, in);
-    const lanes mean = centre(in);
-    const value_sums v = sums_of(in);
-    const line best = best_line<Shape>(in, v, all(0x1p100f));
-    float d[lanes::count];
-    float low[lanes::count];
-    store(best.scale, d);
-    store(best.offset + mean, low);
-    for (std::size_t j = 0; j < lanes::count; ++j) {
-        d[j] = stored_scale(d[j], in.unit[j]);
-        low[j] = stored_scale(low[j], in.unit[j]);
-        out.d[j] = rounded(d[j] * in.unit[j]);
-        out.dmin[j] = rounded(low[j] * in.unit[j]);
-    }
-    store_codes<typename Shape::codes>(in, load(low) - mean, inverse_or_zero(load(d)), out.codes);
-}
-
-/// Blocks of one run whose scale is a power of two.
-template <class Shape>
-inline void search_exponent(const search_input& from, search_output<Shape::size>& out) noexcept {
-    using codes = typename Shape::codes;
-    search_batch<Shape::size> in;
-    fill<Shape::size, 1>(from, Shape::level, in);
-    const value_sums v = sums_of(in);
-    lanes best_error = all(0x1p100f);
-    lanes best = all(0.0f);
-    for (const float scale : Shape::scales) {
-        const lanes error = error_of(v, sums_of<codes>(in, all(1.0f / scale)), all(scale));
-        const lane_mask better = error < best_error;
-        best_error = select(better, error, best_error);
-        best = select(better, all(scale), best);
-    }
-    float d[lanes::count];
-    store(best, d);
-    for (std::size_t j = 0; j < lanes::count; ++j) out.d[j] = rounded(d[j] * in.unit[j]);
-    store_codes<codes>(in, all(0.0f), inverse_or_zero(best), out.codes);
-}
-
-}  // namespace colibri::quant::detail
-
-// ---- colibri/quant/search_super.hpp
-
-// The search for super-blocks: runs whose scales (and minimums) are whole numbers under the scales of the block.
-#include <cstddef>
-#include <cstdint>
-
-
-namespace colibri::quant::detail {
-
-/// Sum over the runs of one block.
-template <std::size_t Runs>
-[[nodiscard]] inline float sum_of_runs(const float* of_run) noexcept {
-    float sum = of_run[0];
-    for (std::size_t j = 1; j < Runs; ++j) sum += of_run[j];
-    return sum;
-}
-
-template <std::size_t Runs>
-inline void set_runs(float* of_run, float value) noexcept {
-    for (std::size_t j = 0; j < Runs; ++j) of_run[j] = value;
-}
-template <std::size_t Runs>
-inline void copy_runs(const float* from, float* to) noexcept {
-    for (std::size_t j = 0; j < Runs; ++j) to[j] = from[j];
-}
-
-/// Blocks whose runs have a whole scale each, Shape::scale_low..scale_high, under the block's scale. For each of
-/// Shape::divisors the block's scale starts as the largest run's scale divided by it. Then, Shape::rounds times: each run
-/// takes the best of the whole scales within Shape::reach of the nearest, with new codes, and the block's scale is fitted
-/// to all of them.
-template <class Shape>
-inline void search_scaled_runs(const search_input& from, search_output<Shape::size>& out) noexcept {
-    using codes = typename Shape::codes;
-    constexpr std::size_t count = lanes::count;
-    constexpr std::size_t runs = Shape::runs;
-    search_batch<Shape::size> in;
-    fill<Shape::size, runs>(from, Shape::level, in);
-    const value_sums v = sums_of(in);
-    const lanes ideal = best_scale<Shape>(in);
-    float ideals[count];
-    store(ideal, ideals);
-
-    float best_error[count];
-    float best_d[count] = {};
-    float best_scales[count] = {};
-    set_runs<count>(best_error, 0x1p100f);
-    for (const float divisor : Shape::divisors) {
-        float d[count];
-        for (std::size_t b = 0; b < count; b += runs) {
-            float top = ideals[b];
-            for (std::size_t j = b; j < b + runs; ++j) {
-                const float here = ideals[j] < 0.0f ? -ideals[j] : ideals[j];
-                if (here > (top < 0.0f ? -top : top)) top = ideals[j];
-            }
-            set_runs<runs>(d + b, stored_scale(top / divisor, in.unit[b]));
-        }
-        for (int round = 0; round < Shape::rounds; ++round) {
-            const lanes block_scale = load(d);
-            const lanes middle =
-                nearest_whole(held(ideal * inverse_or_zero(block_scale), Shape::scale_low, Shape::scale_high));
-            lanes least = all(0x1p100f);
-            lanes chosen = middle;
-            code_sums chosen_sums;
-            for (int step = -Shape::reach; step <= Shape::reach; ++step) {
-                const lanes whole = held(middle + all(static_cast<float>(step)), Shape::scale_low, Shape::scale_high);
-                const lanes scale = block_scale * whole;
-                const code_sums s = sums_of<codes>(in, inverse_or_zero(scale));
-                const lanes error = error_of(v, s, scale);
-                const lane_mask better = error < least;
-                least = select(better, error, least);
-                chosen = select(better, whole, chosen);
-                chosen_sums.qx = select(better, s.qx, chosen_sums.qx);
-                chosen_sums.qq = select(better, s.qq, chosen_sums.qq);
-            }
-            float error[count];
-            float whole[count];
-            float qx[count];
-            float qq[count];
-            store(least, error);
-            store(chosen, whole);
-            store(chosen * chosen_sums.qx, qx);
-            store(chosen * chosen * chosen_sums.qq, qq);
-            for (std::size_t b = 0; b < count; b += runs) {
-                if (const float total = sum_of_runs<runs>(error + b); total < best_error[b]) {
-                    best_error[b] = total;
-                    copy_runs<runs>(d + b, best_d + b);
-                    copy_runs<runs>(whole + b, best_scales + b);
-                }
-                const float squares = sum_of_runs<runs>(qq + b);
-                if (squares > 0.0f) set_runs<runs>(d + b, stored_scale(sum_of_runs<runs>(qx + b) / squares, in.unit[b]));
-            }
-        }
-    }
-    store_codes<codes>(in, all(0.0f), inverse_or_zero(load(best_d) * load(best_scales)), out.codes);
-    for (std::size_t j = 0; j < count; ++j) out.scales[j] = static_cast<std::int8_t>(best_scales[j]);
-    for (std::size_t b = 0; b < count; b += runs) out.d[b / runs] = rounded(best_d[b] * in.unit[b]);
-}
-
-/// The two scales of a block.
-struct scale_pair {
-    float d, dmin;
-};
-/// Weighted sums over a block, a being the products of whole scale and code, b the whole minimums.
-struct pair_sums {
-    float aa, ab, bb, ax, bx;
-};
-/// Finds the scales with the least error of d * a - dmin * b; leaves `out` and returns false if one would be negative.
-[[nodiscard]] inline bool fit(const pair_sums& s, scale_pair& out) noexcept {
-    const float both = rounded(s.aa * s.bb);
-    const float determinant = both - rounded(s.ab * s.ab);
-    scale_pair found = out;
-    if (determinant > both * 1e-4f) {
-        found.d = (rounded(s.ax * s.bb) - rounded(s.ab * s.bx)) / determinant;
-        found.dmin = (rounded(s.ax * s.ab) - rounded(s.aa * s.bx)) / determinant;
-    } else if (s.aa > 0.0f) {
-        found.d = (s.ax + rounded(out.dmin * s.ab)) / s.aa;
-    }
-    if (!(found.d > 0.0f && found.dmin >= 0.0f)) return false;
-    out = found;
-    return true;
-}
-
-/// Blocks whose runs have a whole scale and a whole minimum each, 0..Shape::scale_high, under two scales of the block;
-/// otherwise as `search_scaled_runs`, with pairs of divisors. Each whole scale that is tried gets the minimum that fits its
-/// codes.
-template <class Shape>
-inline void search_line_runs(const search_input& from, search_output<Shape::size>& out) noexcept {
-    using codes = typename Shape::codes;
-    constexpr std::size_t count = lanes::count;
-    constexpr std::size_t runs = Shape::runs;
-    search_batch<Shape::size> in;
-    fill<Shape::size, runs>(from, Shape::level, in);
-    const lanes zero = all(0.0f);
-    const lanes mean = centre(in);
-    const value_sums v = sums_of(in);
-    const lanes per_weight = inverse_or_zero(v.w);
-    const line ideal = best_line<Shape>(in, v, zero - mean);
-    float slopes[count];
-    float lows[count];
-    store(larger(ideal.scale, zero), slopes);
-    store(larger(zero - (ideal.offset + mean), zero), lows);
-
-    float best_error[count];
-    float best_d[count] = {};
-    float best_dmin[count] = {};
-    float best_scales[count] = {};
-    float best_minimums[count] = {};
-    set_runs<count>(best_error, 0x1p100f);
-    for (const auto& divisor : Shape::divisors) {
-        float d[count];
-        float dmin[count];
-        for (std::size_t b = 0; b < count; b += runs) {
-            float slope = 0.0f;
-            float low = 0.0f;
-            for (std::size_t j = b; j < b + runs; ++j) {
-                slope = slopes[j] > slope ? slopes[j] : slope;
-                low = lows[j] > low ? lows[j] : low;
-            }
-            set_runs<runs>(d + b, stored_scale(slope / divisor[0], in.unit[b]));
-            set_runs<runs>(dmin + b, stored_scale(low / divisor[1], in.unit[b]));
-        }
-        lanes offset = ideal.offset;
-        for (int round = 0; round < Shape::rounds; ++round) {
-            const lanes block_scale = load(d);
-            const lanes block_minimum = load(dmin);
-            const lanes per_minimum = inverse_or_zero(block_minimum);
-            const lanes middle =
-                nearest_whole(held(ideal.scale * inverse_or_zero(block_scale), 0.0f, Shape::scale_high));
-            lanes least = all(0x1p100f);
-            lanes chosen = middle;
-            lanes chosen_low = zero;
-            lanes chosen_offset = offset;
-            code_sums chosen_sums;
-            for (int step = -Shape::reach; step <= Shape::reach; ++step) {
-                const lanes whole = held(middle + all(static_cast<float>(step)), 0.0f, Shape::scale_high);
-                const lanes scale = block_scale * whole;
-                const lanes inverse = inverse_or_zero(scale);
-                const code_sums first = sums_of<codes>(in, offset, inverse);
-                const lanes level = (v.x - scale * first.q) * per_weight;
-                const lanes low = nearest_whole(held((zero - level - mean) * per_minimum, 0.0f, Shape::scale_high));
-                const line l{scale, zero - block_minimum * low - mean};
-                const code_sums s = sums_of<codes>(in, l.offset, inverse);
-                const lanes error = error_of(v, s, l);
-                const lane_mask better = error < least;
-                least = select(better, error, least);
-                chosen = select(better, whole, chosen);
-                chosen_low = select(better, low, chosen_low);
-                chosen_offset = select(better, l.offset, chosen_offset);
-                chosen_sums.q = select(better, s.q, chosen_sums.q);
-                chosen_sums.qq = select(better, s.qq, chosen_sums.qq);
-                chosen_sums.qx = select(better, s.qx, chosen_sums.qx);
-            }
-            float error[count];
-            float whole[count];
-            float low[count];
-            float aa[count];
-            float ab[count];
-            float bb[count];
-            float ax[count];
-            float bx[count];
-            store(least, error);
-            store(chosen, whole);
-            store(chosen_low, low);
-            store(chosen * chosen * chosen_sums.qq, aa);
-            store(chosen * chosen_low * chosen_sums.q, ab);
-            store(chosen_low * chosen_low * v.w, bb);
-            store(chosen * (chosen_sums.qx + mean * chosen_sums.q), ax);
-            store(chosen_low * (v.x + mean * v.w), bx);
-            for (std::size_t b = 0; b < count; b += runs) {
-                if (const float total = sum_of_runs<runs>(error + b); total < best_error[b]) {
-                    best_error[b] = total;
-                    copy_runs<runs>(d + b, best_d + b);
-                    copy_runs<runs>(dmin + b, best_dmin + b);
-                    copy_runs<runs>(whole + b, best_scales + b);
-                    copy_runs<runs>(low + b, best_minimums + b);
-                }
-                const pair_sums sums{sum_of_runs<runs>(aa + b), sum_of_runs<runs>(ab + b), sum_of_runs<runs>(bb + b),
-                                     sum_of_runs<runs>(ax + b), sum_of_runs<runs>(bx + b)};
-                if (scale_pair fitted{d[b], dmin[b]}; fit(sums, fitted)) {
-                    set_runs<runs>(d + b, stored_scale(fitted.d, in.unit[b]));
-                    set_runs<runs>(dmin + b, stored_scale(fitted.dmin, in.unit[b]));
-                }
-            }
-            offset = chosen_offset;
-        }
-    }
-    const lanes scale = load(best_d) * load(best_scales);
-    const lanes offset = zero - load(best_dmin) * load(best_minimums) - mean;
-    store_codes<codes>(in, offset, inverse_or_zero(scale), out.codes);
-    for (std::size_t j = 0; j < count; ++j) {
-        out.scales[j] = static_cast<std::int8_t>(best_scales[j]);
-        out.minimums[j] = static_cast<std::int8_t>(best_minimums[j]);
-    }
-    for (std::size_t b = 0; b < count; b += runs) {
-        out.d[b / runs] = rounded(best_d[b] * in.unit[b]);
-        out.dmin[b / runs] = rounded(best_dmin[b] * in.unit[b]);
-    }
-}
-
-/// Runs with a scale from an ascending list each and nothing above them: Shape::scale_count of them, Shape::scale_of(place), of
-/// which the one nearest to the best and its neighbours within Shape::reach are tried. `scales` become the places.
-template <class Shape>
-inline void search_listed_scales(const search_input& from, search_output<Shape::size>& out) noexcept {
-    using codes = typename Shape::codes;
-    constexpr std::size_t count = lanes::count;
-    search_batch<Shape::size> in;
-    fill<Shape::size, 1>(from, Shape::level, in);
-    const value_sums v = sums_of(in);
-    float ideals[count];
-    store(best_scale<Shape>(in), ideals);
-    int middle[count];
-    for (std::size_t j = 0; j < count; ++j) {
-        int low = 0;
-        int high = Shape::scale_count - 1;
-        const float wanted = ideals[j] * in.unit[j];
-        while (high - low > 1) {
-            const int between = (low + high) / 2;
-            (Shape::scale_of(between) <= wanted ? low : high) = between;
-        }
-        middle[j] = wanted - Shape::scale_of(low) < Shape::scale_of(high) - wanted ? low : high;
-    }
-    lanes least = all(0x1p100f);
-    lanes best = all(0.0f);
-    lanes best_scale = all(0.0f);
-    for (int step = -Shape::reach; step <= Shape::reach; ++step) {
-        float places[count];
-        float scales[count];
-        for (std::size_t j = 0; j < count; ++j) {
-            int place = middle[j] + step;
-            place = place < 0 ? 0 : place < Shape::scale_count ? place : Shape::scale_count - 1;
-            places[j] = static_cast<float>(place);
-            scales[j] = Shape::scale_of(place) / in.unit[j];
-        }
-        const lanes scale = load(scales);
-        const lanes error = error_of(v, sums_of<codes>(in, inverse_or_zero(scale)), scale);
-        const lane_mask better = error < least;
-        least = select(better, error, least);
-        best = select(better, load(places), best);
-        best_scale = select(better, scale, best_scale);
-    }
-    float places[count];
-    store(best, places);
-    for (std::size_t j = 0; j < count; ++j) out.scales[j] = static_cast<std::int8_t>(places[j]);
-    store_codes<codes>(in, all(0.0f), inverse_or_zero(best_scale), out.codes);
-}
-
-}  // namespace colibri::quant::detail
-
 // ---- colibri/quant/encoders.hpp
 
-// The encoders of all formats whose codes are found one by one: what is searched for each, and how hard.
-#include <concepts>
+// The encoders of all formats whose codes are found one by one.
 #include <cstddef>
-#include <cstdint>
-#include <cstring>
-#include <limits>
 
 
 namespace colibri::quant {
 
 namespace detail {
 
-// Members of a search: `size` of a run, `runs` of a block, its `codes`, `level` of the weighting (see `fill`), the rest as the
-// function of its `kind` says. Levels were chosen by the divergence of a whole model's files, candidates by error and time.
-
-enum class search_kind { scale, line, exponent, listed, scaled_runs, line_runs };
-
-template <class F>
-struct search_shape;
-
-template <>
-struct search_shape<q4_0> {
-    using codes = whole_codes<-8, 7>;
-    static constexpr std::size_t size = 32, runs = 1;
-    static constexpr float level = 1.0f;
-    static constexpr float tops[] = {-6.6f, -7.0f, -7.4f, -7.8f, -8.2f, -8.6f, 6.2f, 6.6f, 7.0f, 7.4f, 7.8f};
-    static constexpr int refits = 2;
-    static constexpr search_kind kind = search_kind::scale;
-};
-template <>
-struct search_shape<q5_0> {
-    using codes = whole_codes<-16, 15>;
-    static constexpr std::size_t size = 32, runs = 1;
-    static constexpr float level = 1.0f;
-    static constexpr float tops[] = {-13.4f, -13.8f, -14.2f, -14.5f, -14.8f, -15.0f, -15.2f, -15.4f, -15.6f, -15.8f, -16.0f, -16.2f, -16.5f,
-                                    13.0f,  13.4f,  13.8f,  14.1f,  14.4f,  14.6f,  14.8f,  15.0f,  15.2f,  15.4f};
-    static constexpr int refits = 2;
-    static constexpr search_kind kind = search_kind::scale;
-};
-template <>
-struct search_shape<q8_0> {
-    using codes = whole_codes<-127, 127>;
-    static constexpr std::size_t size = 32, runs = 1;
-    static constexpr float level = 1.0f;
-    static constexpr float tops[] = {126.4f, 126.7f, 127.0f, 127.3f};
-    static constexpr int refits = 1;
-    static constexpr search_kind kind = search_kind::scale;
-};
-template <>
-struct search_shape<q4_1> {
-    using codes = whole_codes<0, 15>;
-    static constexpr std::size_t size = 32, runs = 1;
-    static constexpr float level = 1.0f;
-    static constexpr float tops[] = {12.6f, 13.0f, 13.3f, 13.6f, 13.9f, 14.2f, 14.4f, 14.6f, 14.8f,
-                                    15.0f, 15.2f, 15.4f, 15.6f, 15.8f, 16.0f, 16.2f, 16.5f, 16.8f};
-    static constexpr int refits = 3;
-    static constexpr search_kind kind = search_kind::line;
-};
-template <>
-struct search_shape<q5_1> {
-    using codes = whole_codes<0, 31>;
-    static constexpr std::size_t size = 32, runs = 1;
-    static constexpr float level = 3.0f;
-    static constexpr float tops[] = {28.0f, 28.5f, 29.0f, 29.4f, 29.8f, 30.1f, 30.3f, 30.5f, 30.7f,
-                                    30.9f, 31.1f, 31.3f, 31.5f, 31.7f, 31.9f, 32.2f, 32.6f};
-    static constexpr int refits = 3;
-    static constexpr search_kind kind = search_kind::line;
-};
-template <>
-struct search_shape<iq4_nl> {
-    using codes = iq4_codes;
-    static constexpr std::size_t size = 32, runs = 1;
-    static constexpr float level = 1.0f;
-    static constexpr float tops[] = {-96.0f, -102.0f, -108.0f, -112.0f, -116.0f, -120.0f, -124.0f, -128.0f, -133.0f, -139.0f,
-                                    88.0f,  94.0f,   99.0f,   103.0f,  107.0f,  111.0f,  115.0f,  120.0f};
-    static constexpr int refits = 2;
-    static constexpr search_kind kind = search_kind::scale;
-};
-template <>
-struct search_shape<mxfp4> {
-    using codes = e2m1_codes;
-    static constexpr std::size_t size = 32, runs = 1;
-    static constexpr float level = 1.0f;
-    static constexpr float scales[] = {0x1p-4f, 0x1p-3f, 0x1p-2f};
-    static constexpr search_kind kind = search_kind::exponent;
-};
-template <>
-struct search_shape<nvfp4> {
-    using codes = e2m1_codes;
-    static constexpr std::size_t size = 16, runs = 4;
-    static constexpr float level = 1.0f;
-    static constexpr float tops[] = {9.0f, 10.0f, 11.0f, 11.6f, 12.2f, 12.8f, 13.6f};
-    static constexpr int refits = 2;
-    static constexpr int reach = 2;
-    static constexpr int scale_count = 127;
-    static constexpr float scale_of(int place) noexcept {
-        nvfp4 block{};
-        block.d[0] = static_cast<std::uint8_t>(place);
-        return block.scale() * static_cast<float>(block.sub_scale(0));
-    }
-    static constexpr search_kind kind = search_kind::listed;
-};
-template <>
-struct search_shape<q1_0> {
-    using codes = sign_codes;
-    static constexpr std::size_t size = 128, runs = 1;
-    static constexpr float level = -1.0f;
-    static constexpr float tops[] = {1.0f};
-    static constexpr int refits = 0;
-    static constexpr search_kind kind = search_kind::scale;
-};
-template <>
-struct search_shape<q2_0> {
-    using codes = whole_codes<-1, 2>;
-    static constexpr std::size_t size = 64, runs = 1;
-    static constexpr float level = 1.0f;
-    static constexpr float tops[] = {1.6f, 2.0f, 2.4f, 2.8f, 3.2f, -1.6f, -2.0f, -2.4f, -2.8f, -3.2f};
-    static constexpr int refits = 2;
-    static constexpr search_kind kind = search_kind::scale;
-};
-struct ternary_shape {
-    using codes = whole_codes<-1, 1>;
-    static constexpr std::size_t size = 256, runs = 1;
-    static constexpr float level = 1.0f;
-    static constexpr float tops[] = {1.0f, 1.4f, 1.8f, 2.2f, 2.6f, 3.2f, 4.0f};
-    static constexpr int refits = 2;
-    static constexpr search_kind kind = search_kind::scale;
-};
-template <>
-struct search_shape<tq1_0> : ternary_shape {};
-template <>
-struct search_shape<tq2_0> : ternary_shape {};
-template <>
-struct search_shape<q2_k> {
-    using codes = whole_codes<0, 3>;
-    static constexpr std::size_t size = 16, runs = 16;
-    static constexpr float level = 0.5f;
-    static constexpr float tops[] = {2.2f, 2.4f, 2.6f, 2.8f, 3.0f, 3.2f, 3.4f, 3.6f, 3.8f};
-    static constexpr int refits = 2;
-    static constexpr float scale_high = 15.0f;
-    static constexpr float divisors[][2] = {{15.0f, 15.0f}};
-    static constexpr int reach = 1, rounds = 3;
-    static constexpr search_kind kind = search_kind::line_runs;
-};
-template <>
-struct search_shape<q3_k> {
-    using codes = whole_codes<-4, 3>;
-    static constexpr std::size_t size = 16, runs = 16;
-    static constexpr float level = 1.0f;
-    static constexpr float tops[] = {-2.6f, -3.0f, -3.4f, -3.8f, -4.2f, -4.6f, 2.2f, 2.6f, 3.0f, 3.4f, 3.8f};
-    static constexpr int refits = 2;
-    static constexpr float scale_low = -32.0f, scale_high = 31.0f;
-    static constexpr float divisors[] = {-32.0f, 31.0f};
-    static constexpr int reach = 1, rounds = 2;
-    static constexpr search_kind kind = search_kind::scaled_runs;
-};
-template <>
-struct search_shape<q4_k> {
-    using codes = whole_codes<0, 15>;
-    static constexpr std::size_t size = 32, runs = 8;
-    static constexpr float level = 1.0f;
-    static constexpr float tops[] = {12.6f, 13.0f, 13.3f, 13.6f, 13.9f, 14.2f, 14.4f, 14.6f, 14.8f,
-                                    15.0f, 15.2f, 15.4f, 15.6f, 15.8f, 16.0f, 16.2f, 16.5f, 16.8f};
-    static constexpr int refits = 2;
-    static constexpr float scale_high = 63.0f;
-    static constexpr float divisors[][2] = {{63.0f, 63.0f}};
-    static constexpr int reach = 1, rounds = 3;
-    static constexpr search_kind kind = search_kind::line_runs;
-};
-template <>
-struct search_shape<q5_k> {
-    using codes = whole_codes<0, 31>;
-    static constexpr std::size_t size = 32, runs = 8;
-    static constexpr float level = 1.0f;
-    static constexpr float tops[] = {28.4f, 29.0f, 29.5f, 29.9f, 30.2f, 30.5f, 30.8f, 31.0f, 31.2f, 31.4f, 31.7f, 32.0f, 32.4f};
-    static constexpr int refits = 2;
-    static constexpr float scale_high = 63.0f;
-    static constexpr float divisors[][2] = {{63.0f, 63.0f}};
-    static constexpr int reach = 1, rounds = 2;
-    static constexpr search_kind kind = search_kind::line_runs;
-};
-template <>
-struct search_shape<q6_k> {
-    using codes = whole_codes<-32, 31>;
-    static constexpr std::size_t size = 16, runs = 16;
-    static constexpr float level = 3.0f;
-    static constexpr float tops[] = {-29.0f, -29.6f, -30.2f, -30.7f, -31.2f, -31.6f, -32.0f, -32.4f,
-                                     28.8f,  29.4f,  30.0f,  30.5f,  31.0f,  31.4f};
-    static constexpr int refits = 1;
-    static constexpr float scale_low = -128.0f, scale_high = 127.0f;
-    static constexpr float divisors[] = {-128.0f};
-    static constexpr int reach = 1, rounds = 2;
-    static constexpr search_kind kind = search_kind::scaled_runs;
-};
-template <>
-struct search_shape<iq4_xs> {
-    using codes = iq4_codes;
-    static constexpr std::size_t size = 32, runs = 8;
-    static constexpr float level = 1.0f;
-    static constexpr float tops[] = {-96.0f, -102.0f, -108.0f, -112.0f, -116.0f, -120.0f, -124.0f, -128.0f, -133.0f, -139.0f,
-                                    88.0f,  94.0f,   99.0f,   103.0f,  107.0f,  111.0f,  115.0f,  120.0f};
-    static constexpr int refits = 2;
-    static constexpr float scale_low = -32.0f, scale_high = 31.0f;
-    static constexpr float divisors[] = {-32.0f};
-    static constexpr int reach = 1, rounds = 3;
-    static constexpr search_kind kind = search_kind::scaled_runs;
-};
-
-template <class Shape>
-inline void run_search(const search_input& in, search_output<Shape::size>& out) noexcept {
-    if constexpr (Shape::kind == search_kind::scale) search_scale<Shape>(in, out);
-    else if constexpr (Shape::kind == search_kind::line) search_line<Shape>(in, out);
-    else if constexpr (Shape::kind == search_kind::exponent) search_exponent<Shape>(in, out);
-    else if constexpr (Shape::kind == search_kind::listed) search_listed_scales<Shape>(in, out);
-    else if constexpr (Shape::kind == search_kind::scaled_runs) search_scaled_runs<Shape>(in, out);
-    else search_line_runs<Shape>(in, out);
-}
-
-/// A block that decodes to nothing but NaNs; to infinities in MXFP4, to the largest value in NVFP4, which have no NaN.
-template <class F>
-[[nodiscard]] inline F unusable_block() noexcept {
-    if constexpr (std::same_as<F, mxfp4>) {
-        F out{255, {}};
-        for (auto& byte : out.qs) byte = 0x77;
-        return out;
-    } else if constexpr (std::same_as<F, nvfp4>) {
-        F out{};
-        for (auto& byte : out.d) byte = 0x7e;
-        for (auto& byte : out.qs) byte = 0x77;
-        return out;
-    } else {
-        constexpr float nan = std::numeric_limits<float>::quiet_NaN();
-        std::int8_t zeros[F::block_size] = {};
-        F out;
-        pack(block_parts{nan, nan, zeros, zeros, zeros}, out);
-        return out;
-    }
-}
-
-/// Blocks of F by its search, as many at a time as have sixteen runs together.
-template <class F>
-struct searching_encoder {
-    using shape = search_shape<F>;
-    static constexpr std::size_t batch = lanes::count / shape::runs;  ///< blocks
-
-    static void encode(const float* x, const float* importance, std::size_t blocks, F* out) noexcept {
-        constexpr std::size_t n = F::block_size;
-        search_output<shape::size> found{};  // not every search has a minimum
-        for (std::size_t first = 0; first < blocks; first += batch) {
-            const std::size_t count = blocks - first < batch ? blocks - first : batch;
-            search_input in{x + first * n, importance == nullptr ? nullptr : importance + first * n};
-            bool usable[batch];
-            bool all_usable = true;
-            for (std::size_t b = 0; b < count; ++b) {
-                usable[b] = all_finite<n>(in.x + b * n);
-                all_usable = all_usable && usable[b];
-            }
-            float values[batch * n];
-            float weights[batch * n];
-            if (count < batch || !all_usable) {
-                for (std::size_t b = 0; b < batch; ++b) {
-                    const bool present = b < count && usable[b];
-                    for (std::size_t i = b * n; i < (b + 1) * n; ++i) {
-                        values[i] = present ? in.x[i] : 0.0f;
-                        weights[i] = present && importance != nullptr ? in.importance[i] : 0.0f;
-                    }
-                }
-                in = {values, importance == nullptr ? nullptr : weights};
-            }
-            run_search<shape>(in, found);
-            for (std::size_t b = 0; b < count; ++b) {
-                if (!usable[b]) {
-                    out[first + b] = unusable_block<F>();
-                    continue;
-                }
-                pack(block_parts{found.d[b], found.dmin[b], found.scales + b * shape::runs, found.minimums + b * shape::runs,
-                                 found.codes + b * n},
-                     out[first + b]);
-            }
-        }
-    }
-};
-
 /// Without importance as `F::encode` has it, the bytes that the format's reference writes.
 template <class F>
 struct exact_or_searching_encoder {
     static void encode(const float* x, const float* importance, std::size_t blocks, F* out) noexcept {
-        if (importance != nullptr) return searching_encoder<F>::encode(x, importance, blocks, out);
-        for (std::size_t b = 0; b < blocks; ++b) out[b] = F::encode(x + b * F::block_size);
+        if (importance != nullptr) return search_blocks(x, importance, blocks, out);
+        encode_each(x, blocks, out);
     }
 };
 
 }  // namespace detail
 
 template <encodable_format F>
-    requires requires { detail::search_shape<F>::kind; }
+    requires requires { detail::baseline::search_shape<F>::kind; }
 struct block_encoder<F> : detail::exact_or_searching_encoder<F> {};
 
 template <block_format F>
-    requires(!encodable_format<F>) && requires { detail::search_shape<F>::kind; }
-struct block_encoder<F> : detail::searching_encoder<F> {};
+    requires(!encodable_format<F>) && requires { detail::baseline::search_shape<F>::kind; }
+struct block_encoder<F> {
+    static void encode(const float* x, const float* importance, std::size_t blocks, F* out) noexcept {
+        detail::search_blocks(x, importance, blocks, out);
+    }
+};
 
 }  // namespace colibri::quant
 
@@ -42094,15 +42491,6 @@ struct bad_value {
 
 namespace detail {
 
-/// Largest magnitude as a bit pattern; at least that of infinity if there is an infinity or a NaN.
-[[nodiscard]] inline std::uint32_t largest_bits(std::span<const float> x) noexcept {
-    std::uint32_t out = 0;
-    for (const float value : x) out = std::max(out, std::bit_cast<std::uint32_t>(value) & 0x7fffffffu);
-    return out;
-}
-
-inline constexpr std::uint32_t infinite_bits = 0x7f800000u;
-
 [[nodiscard]] inline std::size_t first_not_finite(std::span<const float> x) noexcept {
     return static_cast<std::size_t>(std::ranges::find_if(x, [](float v) { return !std::isfinite(v); }) - x.begin());
 }
@@ -42110,9 +42498,13 @@ inline constexpr std::uint32_t infinite_bits = 0x7f800000u;
 /// The value that `convert_row` found first, if any.
 [[nodiscard]] inline std::optional<bad_value> convert_row(const values_to_convert& work, std::span<const std::byte> in, std::span<std::byte> out,
                                                           std::span<const float> importance, std::span<float> values) {
-    if (auto ok = quant::decode_row(work.from, in, values); !ok) return bad_value{0, std::move(ok).error()};
-    const std::uint32_t largest = largest_bits(values);
-    if (largest >= infinite_bits) {
+    if (work.from == dtype::f16 && in.size() == 2 * values.size()) {
+        quant::detail::widen_halves(in.data(), values.size(), values.data());
+    } else if (auto ok = quant::decode_row(work.from, in, values); !ok) {
+        return bad_value{0, std::move(ok).error()};
+    }
+    const std::uint32_t largest = quant::detail::largest_bits(values.data(), values.size());
+    if (largest >= quant::detail::infinity_bits) {
         const std::size_t at = first_not_finite(values);
         return bad_value{at, error{errc::bad_value, concat(std::isnan(values[at]) ? "is not a number (NaN)" : "is infinite")}};
     }
@@ -42128,7 +42520,7 @@ inline constexpr std::uint32_t infinite_bits = 0x7f800000u;
         std::ranges::max_element(values, {}, [](float v) { return std::fabs(v); }) - values.begin());
     const float value = values[worst];
     if (auto ok = quant::decode_row(work.to, out, values); !ok) return bad_value{0, std::move(ok).error()};
-    if (largest_bits(values) < infinite_bits) return std::nullopt;
+    if (quant::detail::largest_bits(values.data(), values.size()) < quant::detail::infinity_bits) return std::nullopt;
     return bad_value{worst, error{errc::bad_value, concat("is ", value, ", too large for ", name(work.to), "; write BF16 or F32")}};
 }
 
@@ -43892,7 +44284,7 @@ struct tensor_sample {
         if (auto ok = source.read_at(tensor.source.offset + row * bytes.size(), bytes); !ok) return std::move(ok).error();
         const auto values = std::span(out.values).subspan(static_cast<std::size_t>(i * columns), static_cast<std::size_t>(columns));
         if (auto ok = quant::decode_row(tensor.source.type, bytes, values); !ok) return std::move(ok).error();
-        if (largest_bits(values) >= infinite_bits) {
+        if (quant::detail::largest_bits(values.data(), values.size()) >= quant::detail::infinity_bits) {
             const std::size_t at = first_not_finite(values);
             return error{errc::bad_value, concat("element ", row * columns + at, " (row ", row, ", column ", at, ") is ",
                                                  std::isnan(values[at]) ? "not a number (NaN)" : "infinite")};

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "colibri/quant/format_list.hpp"
+#include "support/encode_levels.hpp"
 #include "support/fma.hpp"
 
 using namespace colibri;
@@ -74,11 +75,12 @@ bool same_bytes(const F& a, const F& b) {
 template <class Grid, class Table, class Values>
 void check_against_all_points(const Grid& search, const Table& grid, const Values& values_of_digits) {
     std::mt19937 bits(3);
-    std::uint16_t point = 0;
+    const auto levels = test_support::encode_levels();
+    std::uint16_t guess = 0;
     for (int n = 0; n < 300; ++n) {
         float costs[Grid::digits * Grid::columns] = {};
         for (std::size_t i = 0; i < Grid::digits; ++i) {
-            for (std::size_t v = 0; v < Grid::base; ++v) costs[i * Grid::columns + v] = static_cast<float>(bits() % 97);
+            for (std::size_t v = 0; v < Grid::base; ++v) costs[i * Grid::columns + v] = static_cast<float>(bits() % 23);
             costs[i * Grid::columns + bits() % Grid::base] = 0.0f;
         }
         const auto cost_of = [&](std::size_t p) {
@@ -92,10 +94,17 @@ void check_against_all_points(const Grid& search, const Table& grid, const Value
         };
         float least = std::numeric_limits<float>::infinity();
         for (std::size_t p = 0; p < grid.size(); ++p) least = cost_of(p) < least ? cost_of(p) : least;
-        const float found = quant::detail::nearest_point(search, costs, point, std::numeric_limits<float>::infinity());
-        CHECK(found == least);
-        CHECK(cost_of(point) == least);
-        CHECK(quant::detail::nearest_point(search, costs, point, least) == least);
+        std::uint16_t first = 0;
+        for (const auto level : levels) {
+            std::uint16_t point = guess;
+            const float found = quant::detail::nearest_point(search, costs, point, std::numeric_limits<float>::infinity(), level);
+            CHECK(found == least);
+            CHECK(cost_of(point) == least);
+            if (level == levels.front()) first = point;
+            CHECK(point == first);  // of several that cost the same, too
+            CHECK(quant::detail::nearest_point(search, costs, point, least, level) == least);
+        }
+        guess = first;
     }
 }
 

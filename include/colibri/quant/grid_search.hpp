@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "colibri/quant/encode_levels.hpp"
+#include "colibri/quant/grid_search_avx512.hpp"
 #include "colibri/quant/iq_grids.hpp"
 
 namespace colibri::quant::detail {
@@ -23,9 +25,11 @@ struct searchable_grid {
     std::array<std::uint16_t, side * side + 1> first;  ///< points of upper half u: first[u] .. first[u + 1] - 1
     std::array<std::uint8_t, Count> lower;             ///< place of a point's lower half among the sums
     std::array<std::uint8_t, Count> upper;             ///< upper half of a point
+    std::array<std::uint8_t, Count> half;              ///< lower half of a point
+    std::array<std::array<std::uint64_t, 2>, side * side> lowers;  ///< by upper half, a bit for each lower half with which it is a point
 
     template <std::size_t Words>
-    explicit consteval searchable_grid(const std::array<std::uint64_t, Words>& set) : first{}, lower{}, upper{} {
+    explicit consteval searchable_grid(const std::array<std::uint64_t, Words>& set) : first{}, lower{}, upper{}, half{}, lowers{} {
         std::size_t count = 0;
         for (std::size_t word = 0; word < Words; ++word) {
             for (std::uint64_t rest = set[word]; rest != 0; rest &= rest - 1) {
@@ -33,6 +37,8 @@ struct searchable_grid {
                 const std::size_t low = point % (side * side);
                 lower[count] = static_cast<std::uint8_t>(low % side + low / side * stride);
                 upper[count] = static_cast<std::uint8_t>(point / (side * side));
+                half[count] = static_cast<std::uint8_t>(low);
+                lowers[upper[count]][low / 64] |= std::uint64_t{1} << low % 64;
                 ++count;
                 first[point / (side * side) + 1] = static_cast<std::uint16_t>(count);
             }
@@ -59,7 +65,11 @@ inline void place_costs(const float* costs, float (&out)[Grid::stride]) noexcept
 /// none below 0, and 0 for one value of every digit. `point` is any point at first: the better a guess, the faster.
 /// Returns the cost; if it isn't below `limit`, `point` is unspecified among those that cost no less. Allocates nothing.
 template <class Grid>
-[[nodiscard]] inline float nearest_point(const Grid& grid, const float* costs, std::uint16_t& point, float limit) noexcept {
+[[nodiscard]] inline float nearest_point(const Grid& grid, const float* costs, std::uint16_t& point, float limit,
+                                         [[maybe_unused]] encode_level level = highest_level()) noexcept {
+#ifdef COLIBRI_WITH_LEVEL_AVX512
+    if (level == encode_level::avx512) return avx512::nearest_point(grid, costs, point, limit);
+#endif
     constexpr std::size_t per_place = Grid::digits / 4 * Grid::columns;
     float low[Grid::stride] = {};
     float high[Grid::stride] = {};

@@ -53,17 +53,18 @@ struct mxfp4 {
         for (std::size_t code = 0; code < 16; ++code) {
             values[code] = out.scale() * static_cast<float>(mxfp4_values[code]);
         }
-        for (std::size_t i = 0; i < block_size; ++i) {
-            std::size_t best = 0;
-            float least = distance(values[0], in[i]);
-            for (std::size_t code = 1; code < 16; ++code) {
-                if (const float here = distance(values[code], in[i]); here < least) {
-                    least = here;
-                    best = code;
-                }
+        // Code by code over all weights, so that the loops become vectors.
+        float least[block_size] = {};
+        std::int32_t best[block_size] = {};
+        for (std::size_t i = 0; i < block_size; ++i) least[i] = distance(values[0], in[i]);
+        for (std::size_t code = 1; code < 16; ++code) {
+            for (std::size_t i = 0; i < block_size; ++i) {
+                const float here = distance(values[code], in[i]);
+                best[i] = here < least[i] ? static_cast<std::int32_t>(code) : best[i];
+                least[i] = here < least[i] ? here : least[i];
             }
-            out.qs[i % 16] = static_cast<std::uint8_t>(out.qs[i % 16] | best << (i / 16 * 4));
         }
+        for (std::size_t i = 0; i < 16; ++i) out.qs[i] = static_cast<std::uint8_t>(best[i] | best[i + 16] << 4);
         return out;
     }
 

@@ -3,8 +3,10 @@
 
 #include <array>
 #include <bit>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 
 #include "colibri/core/half.hpp"
 #include "colibri/quant/iq4.hpp"
@@ -18,7 +20,6 @@
 #include "colibri/quant/q5.hpp"
 #include "colibri/quant/q6_k.hpp"
 #include "colibri/quant/q8.hpp"
-#include "colibri/quant/search_codes.hpp"
 #include "colibri/quant/tq.hpp"
 
 namespace colibri::quant::detail {
@@ -59,6 +60,14 @@ constexpr void pack_pairs(const std::int8_t* codes, int zero, std::uint8_t* qs) 
             qs[half * 32 + l] = static_cast<std::uint8_t>(pair(l) | pair(l + 32) << 2 | pair(l + 64) << 4 | pair(l + 96) << 6);
         }
     }
+}
+
+/// For each value + 127 of `values` its place.
+template <std::size_t N>
+[[nodiscard]] consteval std::array<std::uint8_t, 256> places_of(const std::array<std::int8_t, N>& values) {
+    std::array<std::uint8_t, 256> out{};
+    for (std::size_t i = N; i-- > 0;) out[static_cast<std::size_t>(values[i] + 127)] = static_cast<std::uint8_t>(i);
+    return out;
 }
 
 inline constexpr auto iq4_places = places_of(iq4_values);
@@ -191,6 +200,27 @@ constexpr void pack(const block_parts& p, iq4_xs& out) noexcept {
         put(out.scales_l[j / 2], scale & 15u, j % 2 * 4);
         out.scales_h = static_cast<std::uint16_t>(out.scales_h | (scale >> 4) << (j * 2));
         pack_places(p.codes + j * 32, iq4_places, 16, out.qs + j * 16);
+    }
+}
+
+/// A block that decodes to nothing but NaNs; to infinities in MXFP4, to the largest value in NVFP4, which have no NaN.
+template <class F>
+[[nodiscard]] inline F unusable_block() noexcept {
+    if constexpr (std::same_as<F, mxfp4>) {
+        F out{255, {}};
+        for (auto& byte : out.qs) byte = 0x77;
+        return out;
+    } else if constexpr (std::same_as<F, nvfp4>) {
+        F out{};
+        for (auto& byte : out.d) byte = 0x7e;
+        for (auto& byte : out.qs) byte = 0x77;
+        return out;
+    } else {
+        constexpr float nan = std::numeric_limits<float>::quiet_NaN();
+        std::int8_t zeros[F::block_size] = {};
+        F out;
+        pack(block_parts{nan, nan, zeros, zeros, zeros}, out);
+        return out;
     }
 }
 

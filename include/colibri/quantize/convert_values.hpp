@@ -13,6 +13,7 @@
 
 #include "colibri/core/concat.hpp"
 #include "colibri/core/error.hpp"
+#include "colibri/quant/encode_levels.hpp"
 #include "colibri/quant/encode_tensor.hpp"
 #include "colibri/quant/rows.hpp"
 
@@ -37,15 +38,6 @@ struct bad_value {
 
 namespace detail {
 
-/// Largest magnitude as a bit pattern; at least that of infinity if there is an infinity or a NaN.
-[[nodiscard]] inline std::uint32_t largest_bits(std::span<const float> x) noexcept {
-    std::uint32_t out = 0;
-    for (const float value : x) out = std::max(out, std::bit_cast<std::uint32_t>(value) & 0x7fffffffu);
-    return out;
-}
-
-inline constexpr std::uint32_t infinite_bits = 0x7f800000u;
-
 [[nodiscard]] inline std::size_t first_not_finite(std::span<const float> x) noexcept {
     return static_cast<std::size_t>(std::ranges::find_if(x, [](float v) { return !std::isfinite(v); }) - x.begin());
 }
@@ -53,9 +45,13 @@ inline constexpr std::uint32_t infinite_bits = 0x7f800000u;
 /// The value that `convert_row` found first, if any.
 [[nodiscard]] inline std::optional<bad_value> convert_row(const values_to_convert& work, std::span<const std::byte> in, std::span<std::byte> out,
                                                           std::span<const float> importance, std::span<float> values) {
-    if (auto ok = quant::decode_row(work.from, in, values); !ok) return bad_value{0, std::move(ok).error()};
-    const std::uint32_t largest = largest_bits(values);
-    if (largest >= infinite_bits) {
+    if (work.from == dtype::f16 && in.size() == 2 * values.size()) {
+        quant::detail::widen_halves(in.data(), values.size(), values.data());
+    } else if (auto ok = quant::decode_row(work.from, in, values); !ok) {
+        return bad_value{0, std::move(ok).error()};
+    }
+    const std::uint32_t largest = quant::detail::largest_bits(values.data(), values.size());
+    if (largest >= quant::detail::infinity_bits) {
         const std::size_t at = first_not_finite(values);
         return bad_value{at, error{errc::bad_value, concat(std::isnan(values[at]) ? "is not a number (NaN)" : "is infinite")}};
     }
@@ -71,7 +67,7 @@ inline constexpr std::uint32_t infinite_bits = 0x7f800000u;
         std::ranges::max_element(values, {}, [](float v) { return std::fabs(v); }) - values.begin());
     const float value = values[worst];
     if (auto ok = quant::decode_row(work.to, out, values); !ok) return bad_value{0, std::move(ok).error()};
-    if (largest_bits(values) < infinite_bits) return std::nullopt;
+    if (quant::detail::largest_bits(values.data(), values.size()) < quant::detail::infinity_bits) return std::nullopt;
     return bad_value{worst, error{errc::bad_value, concat("is ", value, ", too large for ", name(work.to), "; write BF16 or F32")}};
 }
 

@@ -81,7 +81,7 @@ struct tensor_sample {
         if (auto ok = source.read_at(tensor.source.offset + row * bytes.size(), bytes); !ok) return std::move(ok).error();
         const auto values = std::span(out.values).subspan(static_cast<std::size_t>(i * columns), static_cast<std::size_t>(columns));
         if (auto ok = quant::decode_row(tensor.source.type, bytes, values); !ok) return std::move(ok).error();
-        if (largest_bits(values) >= infinite_bits) {
+        if (quant::detail::largest_bits(values.data(), values.size()) >= quant::detail::infinity_bits) {
             const std::size_t at = first_not_finite(values);
             return error{errc::bad_value, concat("element ", row * columns + at, " (row ", row, ", column ", at, ") is ",
                                                  std::isnan(values[at]) ? "not a number (NaN)" : "infinite")};

@@ -1,15 +1,8 @@
 // The search for scales and codes with the least weighted squared error: batches of sixteen runs, one in each lane.
-#pragma once
+// A part of encode_levels.hpp.
 
-#include <bit>
-#include <cmath>
-#include <cstddef>
-#include <cstdint>
-
-#include "colibri/core/half.hpp"
-#include "colibri/quant/lanes.hpp"
-
-namespace colibri::quant::detail {
+#ifdef COLIBRI_LEVEL
+namespace colibri::quant::detail::COLIBRI_LEVEL {
 
 /// Sixteen runs of finite values, one behind the other, and null or a weight >= 0 for each value.
 struct search_input {
@@ -105,16 +98,16 @@ inline void fill(const search_input& from, float level, search_batch<Size>& out)
 
 /// What codes q of a run add up to: w q, w q^2, w q x.
 struct code_sums {
-    lanes q = all(0.0f);
-    lanes qq = all(0.0f);
-    lanes qx = all(0.0f);
+    lanes q;
+    lanes qq;
+    lanes qx;
 };
 
 /// Sums of the codes nearest to x * inverse, without that of w q.
 template <class Codes, std::size_t Size>
 inline code_sums sums_of(const search_batch<Size>& in, lanes inverse) noexcept {
-    code_sums s;
-    each_step(in, [&](lanes x, lanes w) __attribute__((always_inline)) {
+    code_sums s = {all(0.0f), all(0.0f), all(0.0f)};
+    each_step(in, [&](lanes x, lanes w) COLIBRI_LEVEL_INLINE {
         const lanes q = Codes::nearest(x * inverse);
         const lanes wq = w * q;
         s.qq = s.qq + wq * q;
@@ -126,8 +119,8 @@ inline code_sums sums_of(const search_batch<Size>& in, lanes inverse) noexcept {
 /// Sums of the codes nearest to (x - offset) * inverse.
 template <class Codes, std::size_t Size>
 inline code_sums sums_of(const search_batch<Size>& in, lanes offset, lanes inverse) noexcept {
-    code_sums s;
-    each_step(in, [&](lanes x, lanes w) __attribute__((always_inline)) {
+    code_sums s = {all(0.0f), all(0.0f), all(0.0f)};
+    each_step(in, [&](lanes x, lanes w) COLIBRI_LEVEL_INLINE {
         const lanes q = Codes::nearest((x - offset) * inverse);
         const lanes wq = w * q;
         s.q = s.q + wq;
@@ -151,7 +144,7 @@ template <std::size_t Size>
 [[nodiscard]] inline lanes extremes(const search_batch<Size>& in) noexcept {
     lanes least = load(in.x);
     lanes greatest = least;
-    each_step(in, [&](lanes x, lanes) __attribute__((always_inline)) {
+    each_step(in, [&](lanes x, lanes) COLIBRI_LEVEL_INLINE {
         least = smaller(x, least);
         greatest = larger(x, greatest);
     });
@@ -174,7 +167,7 @@ template <class Shape, std::size_t Size>
     const lanes per_top = inverse_or_zero(codes::symmetric ? magnitude(extreme) : extreme);
     lanes best_gain = all(-1.0f);
     lanes best = all(0.0f);
-    const auto consider = [&](lanes inverse) {
+    const auto consider = [&](lanes inverse) COLIBRI_LEVEL_TARGET {
         const code_sums s = sums_of<codes>(in, inverse);
         const lanes scale = s.qx * inverse_or_zero(s.qq);
         const lanes gain = scale * s.qx;
@@ -189,15 +182,15 @@ template <class Shape, std::size_t Size>
 
 /// Sums that don't depend on codes: w, w x, w x^2.
 struct value_sums {
-    lanes w = all(0.0f);
-    lanes x = all(0.0f);
-    lanes xx = all(0.0f);
+    lanes w;
+    lanes x;
+    lanes xx;
 };
 
 template <std::size_t Size>
 [[nodiscard]] inline value_sums sums_of(const search_batch<Size>& in) noexcept {
-    value_sums s;
-    each_step(in, [&](lanes x, lanes w) __attribute__((always_inline)) {
+    value_sums s = {all(0.0f), all(0.0f), all(0.0f)};
+    each_step(in, [&](lanes x, lanes w) COLIBRI_LEVEL_INLINE {
         const lanes wx = w * x;
         s.w = s.w + w;
         s.x = s.x + wx;
@@ -238,7 +231,7 @@ template <class Shape, std::size_t Size>
     using codes = typename Shape::codes;
     lanes least = load(in.x);
     lanes greatest = least;
-    each_step(in, [&](lanes x, lanes) __attribute__((always_inline)) {
+    each_step(in, [&](lanes x, lanes) COLIBRI_LEVEL_INLINE {
         least = smaller(x, least);
         greatest = larger(x, greatest);
     });
@@ -247,7 +240,7 @@ template <class Shape, std::size_t Size>
     const lanes per_weight = inverse_or_zero(v.w);
     lanes best_error = all(0x1p100f);
     line best{all(0.0f), least};
-    const auto consider = [&](lanes offset, lanes inverse) {
+    const auto consider = [&](lanes offset, lanes inverse) COLIBRI_LEVEL_TARGET {
         const code_sums s = sums_of<codes>(in, offset, inverse);
         const lanes mean = s.q * per_weight;
         const lanes slope = (s.qx - mean * v.x) * inverse_or_zero(s.qq - mean * s.q);
@@ -321,4 +314,5 @@ inline void search_exponent(const search_input& from, search_output<Shape::size>
     store_codes<codes>(in, all(0.0f), inverse_or_zero(best), out.codes);
 }
 
-}  // namespace colibri::quant::detail
+}  // namespace colibri::quant::detail::COLIBRI_LEVEL
+#endif

@@ -1,15 +1,8 @@
 // The codes that weights are rounded to, sixteen at a time.
-#pragma once
+// A part of encode_levels.hpp.
 
-#include <array>
-#include <cstddef>
-#include <cstdint>
-
-#include "colibri/quant/iq4.hpp"
-#include "colibri/quant/lanes.hpp"
-#include "colibri/quant/mxfp4.hpp"
-
-namespace colibri::quant::detail {
+#ifdef COLIBRI_LEVEL
+namespace colibri::quant::detail::COLIBRI_LEVEL {
 
 // Each has `nearest(v)`, the value of the code that is nearest to v, and `symmetric`: whether -v is a value for each value v.
 
@@ -60,12 +53,5 @@ struct e2m1_codes {
     }
 };
 
-/// For each value + 127 of `values` its place.
-template <std::size_t N>
-[[nodiscard]] consteval std::array<std::uint8_t, 256> places_of(const std::array<std::int8_t, N>& values) {
-    std::array<std::uint8_t, 256> out{};
-    for (std::size_t i = N; i-- > 0;) out[static_cast<std::size_t>(values[i] + 127)] = static_cast<std::uint8_t>(i);
-    return out;
-}
-
-}  // namespace colibri::quant::detail
+}  // namespace colibri::quant::detail::COLIBRI_LEVEL
+#endif

@@ -1,13 +1,8 @@
 // The search for super-blocks: runs whose scales (and minimums) are whole numbers under the scales of the block.
-#pragma once
+// A part of encode_levels.hpp.
 
-#include <cstddef>
-#include <cstdint>
-
-#include "colibri/quant/lanes.hpp"
-#include "colibri/quant/search.hpp"
-
-namespace colibri::quant::detail {
+#ifdef COLIBRI_LEVEL
+namespace colibri::quant::detail::COLIBRI_LEVEL {
 
 /// Sum over the runs of one block.
 template <std::size_t Runs>
@@ -62,7 +57,7 @@ inline void search_scaled_runs(const search_input& from, search_output<Shape::si
                 nearest_whole(held(ideal * inverse_or_zero(block_scale), Shape::scale_low, Shape::scale_high));
             lanes least = all(0x1p100f);
             lanes chosen = middle;
-            code_sums chosen_sums;
+            code_sums chosen_sums = {all(0.0f), all(0.0f), all(0.0f)};
             for (int step = -Shape::reach; step <= Shape::reach; ++step) {
                 const lanes whole = held(middle + all(static_cast<float>(step)), Shape::scale_low, Shape::scale_high);
                 const lanes scale = block_scale * whole;
@@ -172,7 +167,7 @@ inline void search_line_runs(const search_input& from, search_output<Shape::size
             lanes chosen = middle;
             lanes chosen_low = zero;
             lanes chosen_offset = offset;
-            code_sums chosen_sums;
+            code_sums chosen_sums = {all(0.0f), all(0.0f), all(0.0f)};
             for (int step = -Shape::reach; step <= Shape::reach; ++step) {
                 const lanes whole = held(middle + all(static_cast<float>(step)), 0.0f, Shape::scale_high);
                 const lanes scale = block_scale * whole;
@@ -262,7 +257,7 @@ inline void search_listed_scales(const search_input& from, search_output<Shape::
         middle[j] = wanted - Shape::scale_of(low) < Shape::scale_of(high) - wanted ? low : high;
     }
     lanes least = all(0x1p100f);
-    lanes best = all(0.0f);
+    lanes best;
     lanes best_scale = all(0.0f);
     for (int step = -Shape::reach; step <= Shape::reach; ++step) {
         float places[count];
@@ -286,4 +281,5 @@ inline void search_listed_scales(const search_input& from, search_output<Shape::
     store_codes<codes>(in, all(0.0f), inverse_or_zero(best_scale), out.codes);
 }
 
-}  // namespace colibri::quant::detail
+}  // namespace colibri::quant::detail::COLIBRI_LEVEL
+#endif

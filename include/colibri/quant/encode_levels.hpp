@@ -1,0 +1,159 @@
+// The encoders' work compiled for each level of CPUs where that pays, and which of them this CPU has.
+#pragma once
+
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "colibri/core/half.hpp"
+#include "colibri/quant/encode.hpp"
+#include "colibri/quant/iq4.hpp"
+#include "colibri/quant/mxfp4.hpp"
+#include "colibri/quant/pack.hpp"
+
+// The results of all levels have the same bits: no operation crosses lanes, and each is rounded by itself. A search is two
+// times as fast with AVX2 and three to four times with AVX-512 as with the SSE2 that every x86-64 has (Zen 5).
+// COLIBRI_NO_AVX2 and COLIBRI_NO_AVX512 leave levels out, as they do with kernels.
+
+// A level: its namespace, the bytes of its vectors, the attribute of its functions, and that of lambdas that must vanish in them
+// (they don't inherit the attribute with clang).
+#define COLIBRI_LEVEL baseline
+#define COLIBRI_LEVEL_BYTES 16
+#define COLIBRI_LEVEL_TARGET
+#define COLIBRI_LEVEL_INLINE __attribute__((always_inline))
+#include "colibri/quant/encode_level-inl.hpp"
+#undef COLIBRI_LEVEL_INLINE
+#undef COLIBRI_LEVEL_TARGET
+#undef COLIBRI_LEVEL_BYTES
+#undef COLIBRI_LEVEL
+
+#if defined(__x86_64__) && !defined(COLIBRI_NO_AVX2)
+#define COLIBRI_WITH_LEVEL_AVX2 1
+#if defined(__clang__)
+#pragma clang attribute push(__attribute__((target("avx2"))), apply_to = function)
+#else
+#pragma GCC push_options
+#pragma GCC target("avx2")
+#endif
+#define COLIBRI_LEVEL avx2
+#define COLIBRI_LEVEL_BYTES 32
+#define COLIBRI_LEVEL_TARGET __attribute__((target("avx2")))
+#define COLIBRI_LEVEL_INLINE __attribute__((always_inline, target("avx2")))
+#endif
+#include "colibri/quant/encode_level-inl.hpp"
+#ifdef COLIBRI_WITH_LEVEL_AVX2
+#undef COLIBRI_LEVEL_INLINE
+#undef COLIBRI_LEVEL_TARGET
+#undef COLIBRI_LEVEL_BYTES
+#undef COLIBRI_LEVEL
+#if defined(__clang__)
+#pragma clang attribute pop
+#else
+#pragma GCC pop_options
+#endif
+#endif
+
+#if defined(__x86_64__) && !defined(COLIBRI_NO_AVX512)
+#define COLIBRI_WITH_LEVEL_AVX512 1
+#if defined(__clang__)
+#pragma clang attribute push(__attribute__((target("avx512f,avx512bw,avx512dq,avx512vl"))), apply_to = function)
+#else
+#pragma GCC push_options
+#pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl")
+#endif
+#define COLIBRI_LEVEL avx512
+#define COLIBRI_LEVEL_BYTES 64
+#define COLIBRI_LEVEL_TARGET __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl")))
+#define COLIBRI_LEVEL_INLINE __attribute__((always_inline, target("avx512f,avx512bw,avx512dq,avx512vl")))
+#endif
+#include "colibri/quant/encode_level-inl.hpp"
+#ifdef COLIBRI_WITH_LEVEL_AVX512
+#undef COLIBRI_LEVEL_INLINE
+#undef COLIBRI_LEVEL_TARGET
+#undef COLIBRI_LEVEL_BYTES
+#undef COLIBRI_LEVEL
+#if defined(__clang__)
+#pragma clang attribute pop
+#else
+#pragma GCC pop_options
+#endif
+#endif
+
+namespace colibri::quant::detail {
+
+/// Levels in ascending order.
+enum class encode_level { baseline, avx2, avx512 };
+
+/// The highest level that was compiled and that this CPU and its operating system support.
+[[nodiscard]] inline encode_level highest_level() noexcept {
+    static const encode_level found = [] {
+#ifdef COLIBRI_WITH_LEVEL_AVX512
+        if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+            __builtin_cpu_supports("avx512vl")) {
+            return encode_level::avx512;
+        }
+#endif
+#ifdef COLIBRI_WITH_LEVEL_AVX2
+        if (__builtin_cpu_supports("avx2")) return encode_level::avx2;
+#endif
+        return encode_level::baseline;
+    }();
+    return found;
+}
+
+/// Blocks of F by its search. Precondition: this CPU has the level.
+template <class F>
+inline void search_blocks(const float* x, const float* importance, std::size_t blocks, F* out,
+                          encode_level level = highest_level()) noexcept {
+#ifdef COLIBRI_WITH_LEVEL_AVX512
+    if (level == encode_level::avx512) return avx512::searching_encoder<F>::encode(x, importance, blocks, out);
+#endif
+#ifdef COLIBRI_WITH_LEVEL_AVX2
+    if (level == encode_level::avx2) return avx2::searching_encoder<F>::encode(x, importance, blocks, out);
+#endif
+    static_cast<void>(level);
+    baseline::searching_encoder<F>::encode(x, importance, blocks, out);
+}
+
+/// Blocks of F as `F::encode` has them. Precondition: this CPU has the level.
+template <class F>
+inline void encode_each(const float* x, std::size_t blocks, F* out, encode_level level = highest_level()) noexcept {
+#ifdef COLIBRI_WITH_LEVEL_AVX512
+    if (level == encode_level::avx512) return avx512::encode_each(x, blocks, out);
+#endif
+#ifdef COLIBRI_WITH_LEVEL_AVX2
+    if (level == encode_level::avx2) return avx2::encode_each(x, blocks, out);
+#endif
+    static_cast<void>(level);
+    baseline::encode_each(x, blocks, out);
+}
+
+/// Half floats (two bytes each, at any address) to floats. Precondition: this CPU has the level.
+inline void widen_halves(const std::byte* in, std::size_t n, float* out, encode_level level = highest_level()) noexcept {
+#ifdef COLIBRI_WITH_LEVEL_AVX512
+    if (level == encode_level::avx512) return avx512::widen_halves(in, n, out);
+#endif
+#ifdef COLIBRI_WITH_LEVEL_AVX2
+    if (level == encode_level::avx2) return avx2::widen_halves(in, n, out);
+#endif
+    static_cast<void>(level);
+    baseline::widen_halves(in, n, out);
+}
+
+/// Largest magnitude as a bit pattern; at least `infinity_bits` if there is an infinity or a NaN. Precondition: this CPU has the
+/// level.
+[[nodiscard]] inline std::uint32_t largest_bits(const float* x, std::size_t n, encode_level level = highest_level()) noexcept {
+#ifdef COLIBRI_WITH_LEVEL_AVX512
+    if (level == encode_level::avx512) return avx512::largest_bits(x, n);
+#endif
+#ifdef COLIBRI_WITH_LEVEL_AVX2
+    if (level == encode_level::avx2) return avx2::largest_bits(x, n);
+#endif
+    static_cast<void>(level);
+    return baseline::largest_bits(x, n);
+}
+
+}  // namespace colibri::quant::detail
