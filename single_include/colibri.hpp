@@ -14606,7 +14606,7 @@ struct grid_shape<iq2_xxs> {
     static constexpr int scale_count = 16;
     static constexpr float unit = 8.0f;
     static constexpr float spread = 1.0f;
-    static constexpr float most_stretch = 1.06f;
+    static constexpr float most_stretch = 1.08f;
 
     static constexpr void store_d(iq2_xxs& out, std::uint16_t d) noexcept { out.d = d; }
     static constexpr void store_scale(iq2_xxs& out, std::size_t j, std::uint32_t s) noexcept {
@@ -15091,6 +15091,11 @@ inline constexpr std::array scale_ladder = {1.05f, 0.88f, 0.74f, 0.6f};
 template <class F>
     requires(grid_shape<F>::search.base == 8)
 inline constexpr std::array scale_ladder<F> = {1.1f, 0.98f, 0.87f, 0.77f, 0.68f, 0.6f};
+template <>
+inline constexpr std::array scale_ladder<iq2_xxs> = {1.1f, 0.99f, 0.88f, 0.77f, 0.66f, 0.55f};
+template <class F>
+    requires(grid_block<F>::is_signed)
+inline constexpr std::array scale_ladder<F> = {1.1f, 0.96f, 0.83f, 0.69f, 0.55f};
 
 /// Looks for the best scale of run j, free of the block's; the result is `run` and its scale product / square.
 template <class F>
@@ -15201,12 +15206,13 @@ template <class F>
     return stretched < most ? stretched : most;
 }
 
-/// Assigns run j at the multiple of `step` that is nearest to `scale`; where these are so small that the next ones are
-/// far off, at the best of three. Returns s of the odd number 2s+1.
+/// Assigns run j at the best of the multiple of `step` that is nearest to `scale` and its neighbours. Returns s of the odd number
+/// 2s+1.
 template <class F>
 [[nodiscard]] inline std::uint8_t assign_scale(const grid_block<F>& block, std::size_t j, float scale, float step,
                                                grid_run<F>& run) noexcept {
-    constexpr std::uint8_t coarse = 3;  // from 7 on the odd numbers are within a seventh of each other's middle
+    // IQ3 has so many points that neighbours more than a seventh off bring little for their time.
+    constexpr std::uint8_t coarse = grid_shape<F>::search.base == 8 ? 3 : grid_shape<F>::scale_count;
     constexpr std::uint8_t top = grid_shape<F>::scale_count - 1;
     const std::uint8_t nearest = nearest_odd<F>(scale, step);
     assign_run(block, j, step * static_cast<float>(2 * nearest + 1), true, run);

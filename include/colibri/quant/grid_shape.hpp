@@ -44,7 +44,7 @@ struct grid_shape<iq2_xxs> {
     static constexpr int scale_count = 16;
     static constexpr float unit = 8.0f;
     static constexpr float spread = 1.0f;
-    static constexpr float most_stretch = 1.06f;
+    static constexpr float most_stretch = 1.08f;
 
     static constexpr void store_d(iq2_xxs& out, std::uint16_t d) noexcept { out.d = d; }
     static constexpr void store_scale(iq2_xxs& out, std::size_t j, std::uint32_t s) noexcept {
