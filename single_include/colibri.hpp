@@ -15092,6 +15092,8 @@ template <class F>
     requires(grid_shape<F>::search.base == 8)
 inline constexpr std::array scale_ladder<F> = {1.1f, 0.98f, 0.87f, 0.77f, 0.68f, 0.6f};
 template <>
+inline constexpr std::array scale_ladder<iq3_s> = {1.08f, 0.965f, 0.85f, 0.735f, 0.62f};
+template <>
 inline constexpr std::array scale_ladder<iq2_xxs> = {1.1f, 0.99f, 0.88f, 0.77f, 0.66f, 0.55f};
 template <class F>
     requires(grid_block<F>::is_signed)
