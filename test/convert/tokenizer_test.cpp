@@ -153,6 +153,48 @@ TEST_CASE("tokenizers: unknown rules are quoted, and --pre goes over them") {
     CHECK(has_note(opened(other.path()), "NFC"));
 }
 
+TEST_CASE("tokenizers: what else than spaces SentencePiece's own rules would change is refused") {
+    const copy hf("mistral");
+    fs::remove(hf.path() / "tokenizer.model");
+    const json space = {{"String", " "}};
+    const json replace = {{"type", "Replace"}, {"pattern", space}, {"content", "\xe2\x96\x81"}};
+    const auto with_rules = [&](const json& normalizer, const json& pre) {
+        hf.change("tokenizer.json", [&](json& t) {
+            t["normalizer"] = normalizer;
+            t["pre_tokenizer"] = pre;
+        });
+    };
+    const auto prefix = [&] { return tokenizer_of(opened(hf.path())).adds_space_prefix(); };
+
+    with_rules(replace, nullptr);
+    CHECK(!prefix());
+    with_rules(replace, {{"type", "Split"}, {"pattern", space}, {"behavior", "MergedWithPrevious"}, {"invert", false}});
+    CHECK(!prefix());
+    for (const auto& [scheme, expected] : {std::pair{"first", true}, {"always", true}, {"never", false}}) {
+        with_rules(nullptr, {{"type", "Metaspace"}, {"replacement", "\xe2\x96\x81"}, {"prepend_scheme", scheme}, {"split", false}});
+        CHECK(prefix() == expected);
+    }
+
+    const std::pair<json, std::string> unknown[] = {
+        {{{"type", "Sequence"}, {"normalizers", {{{"type", "NFKC"}}, replace}}}, "NFKC"},
+        {{{"type", "Prepend"}, {"prepend", "_"}}, "Prepend"},
+        {nullptr, "leaves spaces"}};
+    for (const auto& [normalizer, quoted] : unknown) {
+        with_rules(normalizer, nullptr);
+        const auto e = refused(hf.path());
+        CHECK(e.code == errc::unsupported);
+        CHECK_MESSAGE(e.text().find(quoted) != std::string::npos, e.text());
+        CHECK(e.text().find("--pre") != std::string::npos);
+    }
+    with_rules(nullptr, {{"type", "Metaspace"}, {"prepend_scheme", "always"}});
+    CHECK(refused(hf.path()).text().find("cuts texts at spaces") != std::string::npos);
+    with_rules(replace, {{"type", "Digits"}, {"individual_digits", true}});
+    CHECK(refused(hf.path()).text().find("Digits") != std::string::npos);
+    convert::convert_options options;
+    options.pre = "default";
+    CHECK(has_note(opened(hf.path(), options), "--pre"));
+}
+
 TEST_CASE("tokenizers: a way to take words that no name has is only taken where it doesn't matter") {
     const copy hf("llama");
     hf.change("tokenizer.json", [](json& t) { t["model"]["ignore_merges"] = false; });

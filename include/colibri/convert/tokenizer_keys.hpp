@@ -12,6 +12,7 @@
 #include "colibri/convert/chat_templates.hpp"
 #include "colibri/convert/hf_folder.hpp"
 #include "colibri/convert/pre_rules.hpp"
+#include "colibri/convert/space_rules.hpp"
 #include "colibri/convert/token_list.hpp"
 #include "colibri/text/bpe.hpp"
 #include "colibri/text/tokenizer.hpp"
@@ -229,7 +230,7 @@ inline result<void> tokenizer_writer::put_pre() {
     namespace keys = text::detail::keys;
     out_.set(keys::model, byte_level_ ? "gpt2" : "llama");
     if (!byte_level_) {
-        if (!source_.pre.empty()) note("--pre does nothing here: SentencePiece doesn't cut words first");
+        if (!source_.pre.empty()) note("the vocabulary is in the manner of SentencePiece, which doesn't cut words first: --pre only lets rules pass that aren't known");
         out_.set(keys::pre, "default");
         return {};
     }
@@ -245,10 +246,10 @@ inline result<void> tokenizer_writer::put_tokens() {
         if (model_ && !model_->adds_space_prefix) out_.set(text::detail::keys::add_space_prefix, false);
         return {};
     }
-    const json* metaspace = find_type(json_->get("pre_tokenizer"), "Metaspace");
-    const bool prepends = metaspace != nullptr
-                              ? text_of(*metaspace, "prepend_scheme") != "never" && truth_of(*metaspace, "add_prefix_space", true)
-                              : find_type(json_->get("normalizer"), "Prepend") != nullptr;
+    // With --pre the rules needn't be known, but what they say of a first space counts all the same.
+    const auto rules = read_space_rules(json_->get("normalizer"), json_->get("pre_tokenizer"));
+    if (!rules && source_.pre.empty()) return within_json(rules.error());
+    const bool prepends = rules ? rules->prepended : find_type(json_->get("normalizer"), "Prepend") != nullptr;
     if (!prepends) out_.set(text::detail::keys::add_space_prefix, false);
     return {};
 }
