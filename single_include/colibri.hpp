@@ -792,7 +792,7 @@ inline void search_listed_scales(const search_input& from, search_output<Shape::
     for (std::size_t j = 0; j < count; ++j) {
         int low = 0;
         int high = Shape::scale_count - 1;
-        const float wanted = ideals[j] * in.unit[j];
+        const float wanted = rounded(ideals[j] * in.unit[j]);
         while (high - low > 1) {
             const int between = (low + high) / 2;
             (Shape::scale_of(between) <= wanted ? low : high) = between;
@@ -800,7 +800,7 @@ inline void search_listed_scales(const search_input& from, search_output<Shape::
         middle[j] = wanted - Shape::scale_of(low) < Shape::scale_of(high) - wanted ? low : high;
     }
     lanes least = all(0x1p100f);
-    lanes best;
+    lanes best = all(0.0f);
     lanes best_scale = all(0.0f);
     for (int step = -Shape::reach; step <= Shape::reach; ++step) {
         float places[count];
@@ -9230,7 +9230,9 @@ namespace colibri {
 
 // Whether a file may be written where somebody asked for it.
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <filesystem>
 #include <span>
 #include <string>
@@ -9245,12 +9247,21 @@ namespace colibri {
            first.st_ino == second.st_ino;
 }
 
-/// Refuses an output that is one of `inputs` (also through symbolic and hard links), and one that exists unless `replace`.
-/// Errors: invalid_argument (both), not_a_file (a folder, a device or a pipe).
+/// Refuses a file in a folder that doesn't exist or that can't be written to. Errors: not_found, io.
+[[nodiscard]] inline result<void> check_folder_of(const std::filesystem::path& file) {
+    const auto folder = file.has_parent_path() ? file.parent_path() : std::filesystem::path(".");
+    if (::access(folder.c_str(), W_OK | X_OK) == 0) return {};
+    if (errno != ENOENT && errno != ENOTDIR) return detail::system_error("write to", folder, errno);
+    return error{errc::not_found, concat("can't write ", quoted(file.string()), ": its folder does not exist")};
+}
+
+/// Refuses an output that is one of `inputs` (also through symbolic and hard links), one that exists unless `replace`, and one that
+/// could not be created. Errors: invalid_argument (the first two), not_a_file (a folder, a device or a pipe), those of
+/// check_folder_of.
 [[nodiscard]] inline result<void> check_output(const std::filesystem::path& output,
                                                std::span<const std::filesystem::path> inputs, bool replace) {
     struct stat status {};
-    if (::stat(output.c_str(), &status) != 0) return {};  // what else is wrong with it, writing will tell
+    if (::stat(output.c_str(), &status) != 0) return check_folder_of(output);
     for (const auto& input : inputs) {
         if (is_same_file(output, input)) {
             return error{errc::invalid_argument,
@@ -9263,7 +9274,7 @@ namespace colibri {
                                               S_ISDIR(status.st_mode) ? "a directory" : "a device or pipe",
                                               ", not a file that can be replaced")};
     }
-    if (replace) return {};
+    if (replace) return check_folder_of(output);  // what is there is replaced by a new file beside it
     return error{errc::invalid_argument,
                  concat(quoted(output.string()), " exists already; choose another name, or replace it with --force")};
 }
@@ -12889,12 +12900,12 @@ struct mxfp4 {
             values[code] = out.scale() * static_cast<float>(mxfp4_values[code]);
         }
         // Code by code over all weights, so that the loops become vectors.
-        float least[block_size] = {};
+        std::int32_t least[block_size] = {};
         std::int32_t best[block_size] = {};
         for (std::size_t i = 0; i < block_size; ++i) least[i] = distance(values[0], in[i]);
         for (std::size_t code = 1; code < 16; ++code) {
             for (std::size_t i = 0; i < block_size; ++i) {
-                const float here = distance(values[code], in[i]);
+                const std::int32_t here = distance(values[code], in[i]);
                 best[i] = here < least[i] ? static_cast<std::int32_t>(code) : best[i];
                 least[i] = here < least[i] ? here : least[i];
             }
@@ -12904,7 +12915,8 @@ struct mxfp4 {
     }
 
 private:
-    [[nodiscard]] static constexpr float distance(float a, float b) noexcept { return a < b ? b - a : a - b; }
+    /// As a bit pattern, which has the same order and compares faster.
+    [[nodiscard]] static constexpr std::int32_t distance(float a, float b) noexcept { return std::bit_cast<std::int32_t>(a - b) & 0x7fffffff; }
 };
 
 static_assert(code_format<mxfp4> && encodable_format<mxfp4>);
@@ -13695,12 +13707,13 @@ template <class F>
 #include <cstring>
 
 
-// The results of all levels have the same bits: no operation crosses lanes, and each is rounded by itself. A search is two
-// times as fast with AVX2 and three to four times with AVX-512 as with the SSE2 that every x86-64 has (Zen 5).
-// COLIBRI_NO_AVX2 and COLIBRI_NO_AVX512 leave levels out, as they do with kernels.
+// The results of all levels have the same bits: no operation crosses lanes, and each is rounded by itself. A search is 1.6 to 2.4
+// times as fast with AVX2 and 2 to 3 times with AVX-512 as with the SSE2 that every x86-64 has (Zen 5).
+// COLIBRI_NO_AVX2 and COLIBRI_NO_AVX512 leave levels out, as they do with kernels: the same for all files of a program, or some of
+// them use a lower level than they could.
 
-// A level: its namespace, the bytes of its vectors, the attribute of its functions, and that of lambdas that must vanish in them
-// (they don't inherit the attribute with clang).
+// A level: its namespace, the bytes of its vectors, and attributes of lambdas: of those that are called, and of those that must vanish
+// in their function. Functions take theirs from the pragma. The file is always included, and empty if there is no level.
 #define COLIBRI_LEVEL baseline
 #define COLIBRI_LEVEL_BYTES 16
 #define COLIBRI_LEVEL_TARGET
@@ -14792,6 +14805,7 @@ struct grid_block {
     float w[size];            ///< what an error counts
     float wx[size];           ///< w * x
     std::uint8_t minus[size / 8];  ///< bit k of byte g: weight 8g+k is below zero
+    encode_level level;            ///< that searches use
 };
 
 /// The points of a run and what they add up to.
@@ -14857,12 +14871,12 @@ struct run_costs {
 
 /// Nearest points of a group without conditions on signs; returns what they cost more than `least`.
 template <class F>
-[[nodiscard]] inline float nearest_of_group(const float* costs, std::uint16_t* point) noexcept {
+[[nodiscard]] inline float nearest_of_group(const float* costs, std::uint16_t* point, encode_level level) noexcept {
     using shape = grid_shape<F>;
     constexpr float none = std::numeric_limits<float>::infinity();
-    float out = nearest_point(shape::search, costs, point[0], none);
+    float out = nearest_point(shape::search, costs, point[0], none, level);
     if constexpr (shape::search.digits == 4) {
-        out += nearest_point(shape::search, costs + 4 * shape::search.columns, point[1], none);
+        out += nearest_point(shape::search, costs + 4 * shape::search.columns, point[1], none, level);
     }
     return out;
 }
@@ -14871,8 +14885,8 @@ template <class F>
 /// weights cost `push[i] * value` more than others, push = 4 * scale * w * x. Without `exact` only the weight that is cheapest
 /// to turn on its own is tried. Returns the bit of the weight.
 template <class F>
-[[nodiscard]] inline std::uint8_t nearest_with_turn(float* costs, const float* push, bool exact,
-                                                    std::uint16_t* point) noexcept {
+[[nodiscard]] inline std::uint8_t nearest_with_turn(float* costs, const float* push, bool exact, std::uint16_t* point,
+                                                    encode_level level) noexcept {
     using shape = grid_shape<F>;
     constexpr std::size_t columns = shape::search.columns;
     constexpr std::size_t digits = shape::search.digits;
@@ -14891,7 +14905,7 @@ template <class F>
         for (std::size_t h = 0; h < 2; ++h) {
             if (!exact && h == cheapest / digits) continue;
             plain[h] = nearest_point(shape::search, costs + h * digits * columns, straight[h],
-                                     std::numeric_limits<float>::infinity());
+                                     std::numeric_limits<float>::infinity(), level);
         }
     }
     float best = std::numeric_limits<float>::infinity();
@@ -14911,10 +14925,13 @@ template <class F>
                 more[v] = push[i] * static_cast<float>(shape::values[v % shape::search.base]);
             }
             settle(more);
-            for (std::size_t v = 0; v < columns; ++v) row[v] = (kept[v] + more[v]) - penalty[i];
+            for (std::size_t v = 0; v < columns; ++v) {
+                const float over = (kept[v] + more[v]) - penalty[i];
+                row[v] = over > 0.0f ? over : 0.0f;  // rounding can leave less, on which searches mustn't rely
+            }
             std::uint16_t here = straight[h];
             const float limit = best - lowest;
-            const float cost = nearest_point(shape::search, costs + h * digits * columns, here, limit);
+            const float cost = nearest_point(shape::search, costs + h * digits * columns, here, limit, level);
             if (cost < limit) {
                 best = lowest + cost;
                 turned = i;
@@ -14988,7 +15005,7 @@ inline void assign_run(const grid_block<F>& block, std::size_t j, float scale, [
             fill(costs, 8, down != 0 ? -1 : 1);
             for (std::size_t g = 0; g < size / 8; ++g) {
                 points[down][g] = run.point[g];
-                cost[down][g] = costs.least[g] + nearest_of_group<F>(costs.of_group(g), &points[down][g]);
+                cost[down][g] = costs.least[g] + nearest_of_group<F>(costs.of_group(g), &points[down][g], block.level);
             }
         }
         constexpr std::size_t step = shape::shift_run / 8;
@@ -15019,11 +15036,11 @@ inline void assign_run(const grid_block<F>& block, std::size_t j, float scale, [
             run.mark[g] = 0;
             if constexpr (shape::signs == grid_signs::even) {
                 if (std::popcount(block.minus[j * size / 8 + g]) % 2 != 0) {
-                    run.mark[g] = nearest_with_turn<F>(costs.of_group(g), push + g * 8, exact, point);
+                    run.mark[g] = nearest_with_turn<F>(costs.of_group(g), push + g * 8, exact, point, block.level);
                     continue;
                 }
             }
-            (void)nearest_of_group<F>(costs.of_group(g), point);
+            (void)nearest_of_group<F>(costs.of_group(g), point, block.level);
         }
     }
     sum_run(block, j, run);
@@ -15208,12 +15225,12 @@ template <class F>
     return stretched < most ? stretched : most;
 }
 
-/// Assigns run j at the best of the multiple of `step` that is nearest to `scale` and its neighbours. Returns s of the odd number
-/// 2s+1.
+/// Assigns run j at the multiple of `step` that is nearest to `scale`, or at a neighbour of that which is better; where multiples are
+/// close to each other neighbours of IQ3 aren't tried. Returns s of the odd number 2s+1.
 template <class F>
 [[nodiscard]] inline std::uint8_t assign_scale(const grid_block<F>& block, std::size_t j, float scale, float step,
                                                grid_run<F>& run) noexcept {
-    // IQ3 has so many points that neighbours more than a seventh off bring little for their time.
+    // IQ3 has so many points that from 7 on, where the neighbours are within two sevenths, they bring little for their time.
     constexpr std::uint8_t coarse = grid_shape<F>::search.base == 8 ? 3 : grid_shape<F>::scale_count;
     constexpr std::uint8_t top = grid_shape<F>::scale_count - 1;
     const std::uint8_t nearest = nearest_odd<F>(scale, step);
@@ -15237,9 +15254,9 @@ template <class F>
     return best;
 }
 
-/// Encodes 256 weights; see `block_encoder`.
+/// Encodes 256 weights; see `block_encoder`. Precondition: this CPU has the level.
 template <class F>
-[[nodiscard]] inline F encode_grid(const float* x, const float* importance) noexcept {
+[[nodiscard]] inline F encode_grid(const float* x, const float* importance, encode_level level = highest_level()) noexcept {
     using shape = grid_shape<F>;
     constexpr std::size_t count = grid_scales<F>::runs;
     F out{};
@@ -15251,6 +15268,7 @@ template <class F>
     const int exponent = static_cast<int>(top >> 23) - 127;
     if (exponent < -30) return out;  // below half of the smallest weight that isn't 0
     grid_block<F> block;
+    block.level = level;
     prepare(x, importance, exponent, block);
 
     grid_run<F> runs[count];
@@ -17776,7 +17794,8 @@ void store_key_blocks(const float* in, std::byte* panel, std::size_t lane, std::
 //     #include "colibri/simd/x-inl.hpp"   ->   #define COLIBRI_SECTION_X
 //                                              #include "colibri.hpp"
 //                                              #undef COLIBRI_SECTION_X
-// All other *-inl.hpp files are included by one place only and can be pasted there as they are.
+// quant/encode_level-inl.hpp, which quant/encode_levels.hpp includes several times, is the third. All other *-inl.hpp files are included
+// by one place only and can be pasted there as they are.
 
 // g++ 12 warns of values that its own AVX-512 intrinsics leave undefined on purpose.
 #if defined(__GNUC__) && !defined(__clang__)
@@ -27112,7 +27131,7 @@ public:
             if (smaller->bytes < out_.resident_bytes) out_.panels = weights::panel_choice::same_size;
             out_.resident_bytes = smaller->bytes;
         }
-        const bool fits = out_.resident_bytes <= out_.weights;
+        const bool fits = fits_whole(wanted, ubatch);
         out_.how = request_.how;
         if (out_.how == weights::holding::resident && request_.memory != 0 && !fits) return too_large_resident();
         if (out_.how == weights::holding::automatic) out_.how = fits ? weights::holding::resident : weights::holding::streamed;
@@ -27207,6 +27226,20 @@ private:
         out_.weights = out_.budget - std::min(out_.budget, others);
     }
 
+    /// Whether resident weights fit. Where the choice is ours, a context that nobody gave is halved for it, down to 2048 tokens: that
+    /// costs less than reading weights for every token. If that is no use the sizes are as before.
+    [[nodiscard]] bool fits_whole(std::uint32_t wanted, std::uint32_t ubatch) {
+        constexpr std::uint32_t useful = 2048;
+        const auto fits = [&] { return out_.resident_bytes <= out_.weights; };
+        if (fits() || request_.how != weights::holding::automatic || use_.context != 0) return fits();
+        for (std::uint32_t context = wanted / 2; context >= useful; context /= 2) {
+            set_sizes(context, ubatch);
+            if (fits()) return true;
+        }
+        set_sizes(wanted, ubatch);
+        return false;
+    }
+
     /// Halves a context that nobody gave until the cache takes at most one part in `parts` of `memory`.
     void shrink_context(std::uint64_t memory, std::uint64_t parts, std::uint32_t ubatch) {
         while (use_.context == 0 && out_.context > smallest_default_context && out_.kv > memory / parts) {
@@ -27264,7 +27297,7 @@ private:
 
 }  // namespace detail
 
-/// Spends a budget. Resident where everything fits; else streamed, with the largest ubatch that a 32nd of the memory has room for. A
+/// Spends a budget. Resident where everything fits, if need be with a context of down to 2048 tokens in place of a larger one that nobody asked for; else streamed, with the largest ubatch that a 32nd of the memory has room for. A
 /// context that isn't given is the model's own, at most 8192 tokens, halved until the cache takes at most a quarter of the memory
 /// (half, where weights are mapped). `groups`: what the model asks its store for.
 /// Errors: out_of_memory (a budget that can't work, with the smallest that would), those of shapes with the tensor's name.
@@ -43917,10 +43950,7 @@ namespace detail {
     }
     const auto folder = files[0].path.has_parent_path() ? files[0].path.parent_path() : std::filesystem::path(".");
     struct statvfs disk {};
-    if (::statvfs(folder.c_str(), &disk) != 0) {
-        if (errno != ENOENT) return colibri::detail::system_error("write to", folder, errno);
-        return error{errc::not_found, concat("can't write ", quoted(files[0].path.string()), ": its folder does not exist")};
-    }
+    if (::statvfs(folder.c_str(), &disk) != 0) return colibri::detail::system_error("write to", folder, errno);
     const auto free = static_cast<std::uint64_t>(disk.f_bavail) * static_cast<std::uint64_t>(disk.f_frsize);
     if (free < bytes) {
         return error{errc::io, concat("the disk of ", quoted(folder.string()), " has ", free, " bytes left, but ", bytes,
@@ -44250,8 +44280,11 @@ inline constexpr std::array size_choices = {
     dtype::q8_0, dtype::q6_k, dtype::q5_k, dtype::q5_1, dtype::q5_0, dtype::q4_k, dtype::q4_1, dtype::iq4_nl, dtype::q4_0, dtype::iq4_xs,
     dtype::q3_k, dtype::iq3_s, dtype::iq3_xxs, dtype::q2_k, dtype::iq2_s, dtype::iq2_xs, dtype::iq2_xxs, dtype::iq1_m, dtype::iq1_s};
 
-/// Values of a tensor that are looked at, in whole rows spread over it (one row at least, and no more than a piece's).
+/// Values of a tensor that are looked at, in rows spread over it (one at least).
 inline constexpr std::uint64_t sampled_values = 32768;
+
+/// How many values of a row are looked at, from its first on: all, but no more than memory has room for in a piece.
+[[nodiscard]] constexpr std::uint64_t sampled_columns(std::uint64_t columns) noexcept { return std::min(columns, piece_values); }
 
 /// Relative error of a type on sampled rows. `values` and `back` have room for them.
 [[nodiscard]] inline result<double> sampled_error(dtype type, std::span<const float> values, std::span<const float> importance,
@@ -44281,7 +44314,8 @@ struct tensor_sample {
 };
 
 [[nodiscard]] inline result<tensor_sample> sample(const planned_tensor& tensor, file_reader& source) {
-    const std::uint64_t columns = tensor.source.dims[0];
+    const std::uint64_t columns = sampled_columns(tensor.source.dims[0]);
+    const std::uint64_t row_bytes = bytes_of(tensor.source.type, tensor.source.dims[0]);
     const std::uint64_t rows = tensor.source.rows();
     const std::uint64_t count = std::min(rows, std::max<std::uint64_t>(1, sampled_values / columns));
     tensor_sample out;
@@ -44289,17 +44323,18 @@ struct tensor_sample {
     std::vector<std::byte> bytes(static_cast<std::size_t>(bytes_of(tensor.source.type, columns)));
     for (std::uint64_t i = 0; i < count; ++i) {
         const std::uint64_t row = rows / count * i + rows % count * i / count;
-        if (auto ok = source.read_at(tensor.source.offset + row * bytes.size(), bytes); !ok) return std::move(ok).error();
+        if (auto ok = source.read_at(tensor.source.offset + row * row_bytes, bytes); !ok) return std::move(ok).error();
         const auto values = std::span(out.values).subspan(static_cast<std::size_t>(i * columns), static_cast<std::size_t>(columns));
         if (auto ok = quant::decode_row(tensor.source.type, bytes, values); !ok) return std::move(ok).error();
         if (quant::detail::largest_bits(values.data(), values.size()) >= quant::detail::infinity_bits) {
             const std::size_t at = first_not_finite(values);
-            return error{errc::bad_value, concat("element ", row * columns + at, " (row ", row, ", column ", at, ") is ",
+            return error{errc::bad_value, concat("element ", row * tensor.source.dims[0] + at, " (row ", row, ", column ", at, ") is ",
                                                  std::isnan(values[at]) ? "not a number (NaN)" : "infinite")};
         }
         if (tensor.importance.empty()) continue;
-        const bool per_slice = tensor.importance.size() > columns;
-        const auto weights = std::span(tensor.importance).subspan(per_slice ? row / tensor.source.dims[1] * columns : 0, columns);
+        const std::uint64_t whole = tensor.source.dims[0];
+        const bool per_slice = tensor.importance.size() > whole;
+        const auto weights = std::span(tensor.importance).subspan(per_slice ? row / tensor.source.dims[1] * whole : 0, columns);
         out.importance.insert(out.importance.end(), weights.begin(), weights.end());
     }
     return out;
@@ -44357,7 +44392,7 @@ inline constexpr std::array size_bases = {mixture::q8_0,   mixture::q6_k,   mixt
 [[nodiscard]] inline result<std::vector<type_option>> options_of(const planned_tensor& tensor, file_reader& source, std::optional<dtype> least) {
     auto rows = sample(tensor, source);
     if (!rows) return std::move(rows).error();
-    const std::uint64_t columns = tensor.source.dims[0];
+    const std::uint64_t columns = sampled_columns(tensor.source.dims[0]);
     std::vector<float> back(static_cast<std::size_t>(columns));
     std::vector<std::byte> blocks(static_cast<std::size_t>(bytes_of(dtype::f32, columns)));
     std::vector<type_option> options;

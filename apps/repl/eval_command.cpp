@@ -150,7 +150,7 @@ exit_code evaluation::divergence() {
 }
 
 exit_code evaluation::save(const std::string& path) {
-    if (!may_write(path, given_, out_)) return exit_code::usage;
+    if (const auto may = may_write(path, given_, out_); may != exit_code::ok) return may;
     if (!open_text(static_cast<std::uint32_t>(given_.context.value_or(default_window))) || !open_runner()) return failed_;
     auto file = eval::base_writer::create(path, *model_, *text_, given_.exact);
     if (!file) return tell(file.error(), out_);
@@ -306,7 +306,8 @@ exit_code evaluation::logits() {
         return exit_code::usage;
     }
     std::vector<text::token_id> tokens;
-    if (!may_write(*given_.output_file, given_, out_) || !find_tokens(tokens)) return failed_;
+    if (const auto may = may_write(*given_.output_file, given_, out_); may != exit_code::ok) return may;
+    if (!find_tokens(tokens)) return failed_;
     const auto count = static_cast<std::uint32_t>(tokens.size());
     auto given = given_;
     given.context.reset();

@@ -96,7 +96,11 @@ bool collecting::check() {
     }
     if (!given_.output_file) return true;
     if (given_.resume && given_.force) return refuse("--resume goes on with the output and --force replaces it; give one of them");
-    return given_.resume || may_write(*given_.output_file, given_, out_);
+    auto given = given_;
+    given.force = given_.force || given_.resume;  // what is there is read before it is replaced
+    const auto may = may_write(*given_.output_file, given, out_);
+    if (may != exit_code::ok) failed_ = may;
+    return may == exit_code::ok;
 }
 
 bool collecting::read_others() {

@@ -24,7 +24,7 @@ std::optional<std::string> read_text_file(const std::string& path, output& out) 
     return *std::move(bytes);
 }
 
-bool may_write(const std::string& path, const options& given, output& out) {
+exit_code may_write(const std::string& path, const options& given, output& out) {
     std::vector<std::filesystem::path> inputs;
     for (const auto* name : {&given.model, &given.prompt_file, &given.base}) {
         if (*name) inputs.push_back(expand_home(**name));
@@ -34,11 +34,8 @@ bool may_write(const std::string& path, const options& given, output& out) {
             for (const auto& part : file->parts()) inputs.push_back(part.path);
         }
     }
-    if (auto ok = check_output(path, inputs, given.force); !ok) {
-        out.fail(ok.error().text());
-        return false;
-    }
-    return true;
+    if (auto ok = check_output(path, inputs, given.force); !ok) return tell(ok.error(), out);
+    return exit_code::ok;
 }
 
 std::optional<model> open_for_windows(const options& given, std::uint32_t window, bool logits, session_options& use, output& out,
@@ -107,7 +104,8 @@ exit_code tell(const error& problem, output& out) {
         case errc::bad_count:  // a text that is too short
         case errc::invalid_argument: return exit_code::usage;
         case errc::io:
-        case errc::not_found: return exit_code::io;
+        case errc::not_found:
+        case errc::not_a_file: return exit_code::io;
         case errc::canceled: return exit_code::interrupted;
         default: return exit_code::model;
     }

@@ -21,8 +21,9 @@ inline constexpr std::uint32_t default_window = 512;
 /// The bytes of the file of -f without one final line end; nothing if it can't be read, which is told then.
 [[nodiscard]] std::optional<std::string> read_text_file(const std::string& path, output& out);
 
-/// Whether `path` may be written: it isn't there, or --force is given and it is no part of the model. Tells why not.
-[[nodiscard]] bool may_write(const std::string& path, const options& given, output& out);
+/// Whether `path` may be written: it isn't there, or --force is given and it is no part of the model; and its folder can be written to.
+/// Tells why not; `ok` if it may.
+[[nodiscard]] exit_code may_write(const std::string& path, const options& given, output& out);
 
 /// Opens options::model for windows of `window` tokens. Errors are told; then there is none and `failed` says how.
 [[nodiscard]] std::optional<model> open_for_windows(const options& given, std::uint32_t window, bool logits, session_options& use,

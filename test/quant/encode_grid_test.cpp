@@ -108,7 +108,51 @@ void check_against_all_points(const Grid& search, const Table& grid, const Value
     }
 }
 
+/// All levels find the same point at the same cost where sums are rounded, bit for bit.
+template <class Grid>
+void check_levels(const Grid& search, const std::vector<quant::detail::encode_level>& levels) {
+    std::mt19937 bits(4);
+    for (int n = 0; n < 2000; ++n) {
+        float costs[Grid::digits * Grid::columns] = {};
+        for (std::size_t i = 0; i < Grid::digits; ++i) {
+            for (std::size_t v = 0; v < Grid::base; ++v) costs[i * Grid::columns + v] = static_cast<float>(bits() >> 8) * 0x1p-24f;
+            costs[i * Grid::columns + bits() % Grid::base] = 0.0f;
+        }
+        std::uint16_t first = 0;
+        const float expected = quant::detail::nearest_point(search, costs, first, std::numeric_limits<float>::infinity(), levels[0]);
+        for (const auto level : levels) {
+            std::uint16_t point = 0;
+            CHECK(quant::detail::nearest_point(search, costs, point, std::numeric_limits<float>::infinity(), level) == expected);
+            CHECK(point == first);
+        }
+    }
+}
+
 }  // namespace
+
+TEST_CASE("grid blocks have the same bytes at every level") {
+    const auto levels = test_support::encode_levels();
+    check_levels(quant::detail::iq1_search, levels);
+    check_levels(quant::detail::iq2_xxs_search, levels);
+    check_levels(quant::detail::iq2_xs_search, levels);
+    check_levels(quant::detail::iq2_s_search, levels);
+    check_levels(quant::detail::iq3_xxs_search, levels);
+    check_levels(quant::detail::iq3_s_search, levels);
+    for_each_format(grid_formats{}, [&]<class F>(std::type_identity<F>) {
+        CAPTURE(std::string(name(F::type)));
+        const values w = weights(1);
+        std::mt19937 bits(5);
+        for (unsigned seed = 0; seed < 200; ++seed) {
+            // Beyond what a half float can scale, weights are far from all points and costs lose their last digits.
+            values x = noise(seed, seed % 2 == 0 ? 1.0f : 1e15f);
+            for (auto& v : x) v *= bits() % 4 == 0 ? 30.0f : 1.0f;
+            for (const float* importance : {static_cast<const float*>(nullptr), w.data()}) {
+                const F expected = quant::detail::encode_grid<F>(x.data(), importance, levels[0]);
+                for (const auto level : levels) CHECK(same_bytes(quant::detail::encode_grid<F>(x.data(), importance, level), expected));
+            }
+        }
+    });
+}
 
 TEST_CASE("the nearest point is the nearest of all") {
     check_against_all_points(quant::detail::iq1_search, iq1_grid, iq1_values);
@@ -150,7 +194,7 @@ TEST_CASE("turning one sign of eight is tried for all eight, with every point") 
             for (std::size_t turned = 0; turned < 8; ++turned) least = std::min(least, total(p, turned));
         }
         std::uint16_t point = 0;
-        const auto mark = quant::detail::nearest_with_turn<iq2_xxs>(costs, push, true, &point);
+        const auto mark = quant::detail::nearest_with_turn<iq2_xxs>(costs, push, true, &point, quant::detail::highest_level());
         REQUIRE(std::popcount(mark) == 1);
         // Both sums round some twenty times.
         CHECK(total(point, static_cast<std::size_t>(std::countr_zero(mark))) <= least * 1.00001f);

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <filesystem>
 #include <span>
 #include <string>
@@ -10,6 +12,7 @@
 #include "colibri/core/concat.hpp"
 #include "colibri/core/error.hpp"
 #include "colibri/core/escape.hpp"
+#include "colibri/io/file_handle.hpp"
 
 namespace colibri {
 
@@ -20,12 +23,21 @@ namespace colibri {
            first.st_ino == second.st_ino;
 }
 
-/// Refuses an output that is one of `inputs` (also through symbolic and hard links), and one that exists unless `replace`.
-/// Errors: invalid_argument (both), not_a_file (a folder, a device or a pipe).
+/// Refuses a file in a folder that doesn't exist or that can't be written to. Errors: not_found, io.
+[[nodiscard]] inline result<void> check_folder_of(const std::filesystem::path& file) {
+    const auto folder = file.has_parent_path() ? file.parent_path() : std::filesystem::path(".");
+    if (::access(folder.c_str(), W_OK | X_OK) == 0) return {};
+    if (errno != ENOENT && errno != ENOTDIR) return detail::system_error("write to", folder, errno);
+    return error{errc::not_found, concat("can't write ", quoted(file.string()), ": its folder does not exist")};
+}
+
+/// Refuses an output that is one of `inputs` (also through symbolic and hard links), one that exists unless `replace`, and one that
+/// could not be created. Errors: invalid_argument (the first two), not_a_file (a folder, a device or a pipe), those of
+/// check_folder_of.
 [[nodiscard]] inline result<void> check_output(const std::filesystem::path& output,
                                                std::span<const std::filesystem::path> inputs, bool replace) {
     struct stat status {};
-    if (::stat(output.c_str(), &status) != 0) return {};  // what else is wrong with it, writing will tell
+    if (::stat(output.c_str(), &status) != 0) return check_folder_of(output);
     for (const auto& input : inputs) {
         if (is_same_file(output, input)) {
             return error{errc::invalid_argument,
@@ -38,7 +50,7 @@ namespace colibri {
                                               S_ISDIR(status.st_mode) ? "a directory" : "a device or pipe",
                                               ", not a file that can be replaced")};
     }
-    if (replace) return {};
+    if (replace) return check_folder_of(output);  // what is there is replaced by a new file beside it
     return error{errc::invalid_argument,
                  concat(quoted(output.string()), " exists already; choose another name, or replace it with --force")};
 }

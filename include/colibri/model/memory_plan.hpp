@@ -87,7 +87,7 @@ public:
             if (smaller->bytes < out_.resident_bytes) out_.panels = weights::panel_choice::same_size;
             out_.resident_bytes = smaller->bytes;
         }
-        const bool fits = out_.resident_bytes <= out_.weights;
+        const bool fits = fits_whole(wanted, ubatch);
         out_.how = request_.how;
         if (out_.how == weights::holding::resident && request_.memory != 0 && !fits) return too_large_resident();
         if (out_.how == weights::holding::automatic) out_.how = fits ? weights::holding::resident : weights::holding::streamed;
@@ -182,6 +182,20 @@ private:
         out_.weights = out_.budget - std::min(out_.budget, others);
     }
 
+    /// Whether resident weights fit. Where the choice is ours, a context that nobody gave is halved for it, down to 2048 tokens: that
+    /// costs less than reading weights for every token. If that is no use the sizes are as before.
+    [[nodiscard]] bool fits_whole(std::uint32_t wanted, std::uint32_t ubatch) {
+        constexpr std::uint32_t useful = 2048;
+        const auto fits = [&] { return out_.resident_bytes <= out_.weights; };
+        if (fits() || request_.how != weights::holding::automatic || use_.context != 0) return fits();
+        for (std::uint32_t context = wanted / 2; context >= useful; context /= 2) {
+            set_sizes(context, ubatch);
+            if (fits()) return true;
+        }
+        set_sizes(wanted, ubatch);
+        return false;
+    }
+
     /// Halves a context that nobody gave until the cache takes at most one part in `parts` of `memory`.
     void shrink_context(std::uint64_t memory, std::uint64_t parts, std::uint32_t ubatch) {
         while (use_.context == 0 && out_.context > smallest_default_context && out_.kv > memory / parts) {
@@ -239,7 +253,7 @@ private:
 
 }  // namespace detail
 
-/// Spends a budget. Resident where everything fits; else streamed, with the largest ubatch that a 32nd of the memory has room for. A
+/// Spends a budget. Resident where everything fits, if need be with a context of down to 2048 tokens in place of a larger one that nobody asked for; else streamed, with the largest ubatch that a 32nd of the memory has room for. A
 /// context that isn't given is the model's own, at most 8192 tokens, halved until the cache takes at most a quarter of the memory
 /// (half, where weights are mapped). `groups`: what the model asks its store for.
 /// Errors: out_of_memory (a budget that can't work, with the smallest that would), those of shapes with the tensor's name.

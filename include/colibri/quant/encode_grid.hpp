@@ -180,12 +180,12 @@ template <class F>
     return stretched < most ? stretched : most;
 }
 
-/// Assigns run j at the best of the multiple of `step` that is nearest to `scale` and its neighbours. Returns s of the odd number
-/// 2s+1.
+/// Assigns run j at the multiple of `step` that is nearest to `scale`, or at a neighbour of that which is better; where multiples are
+/// close to each other neighbours of IQ3 aren't tried. Returns s of the odd number 2s+1.
 template <class F>
 [[nodiscard]] inline std::uint8_t assign_scale(const grid_block<F>& block, std::size_t j, float scale, float step,
                                                grid_run<F>& run) noexcept {
-    // IQ3 has so many points that neighbours more than a seventh off bring little for their time.
+    // IQ3 has so many points that from 7 on, where the neighbours are within two sevenths, they bring little for their time.
     constexpr std::uint8_t coarse = grid_shape<F>::search.base == 8 ? 3 : grid_shape<F>::scale_count;
     constexpr std::uint8_t top = grid_shape<F>::scale_count - 1;
     const std::uint8_t nearest = nearest_odd<F>(scale, step);
@@ -209,9 +209,9 @@ template <class F>
     return best;
 }
 
-/// Encodes 256 weights; see `block_encoder`.
+/// Encodes 256 weights; see `block_encoder`. Precondition: this CPU has the level.
 template <class F>
-[[nodiscard]] inline F encode_grid(const float* x, const float* importance) noexcept {
+[[nodiscard]] inline F encode_grid(const float* x, const float* importance, encode_level level = highest_level()) noexcept {
     using shape = grid_shape<F>;
     constexpr std::size_t count = grid_scales<F>::runs;
     F out{};
@@ -223,6 +223,7 @@ template <class F>
     const int exponent = static_cast<int>(top >> 23) - 127;
     if (exponent < -30) return out;  // below half of the smallest weight that isn't 0
     grid_block<F> block;
+    block.level = level;
     prepare(x, importance, exponent, block);
 
     grid_run<F> runs[count];

@@ -23,6 +23,7 @@ struct grid_block {
     float w[size];            ///< what an error counts
     float wx[size];           ///< w * x
     std::uint8_t minus[size / 8];  ///< bit k of byte g: weight 8g+k is below zero
+    encode_level level;            ///< that searches use
 };
 
 /// The points of a run and what they add up to.
@@ -88,12 +89,12 @@ struct run_costs {
 
 /// Nearest points of a group without conditions on signs; returns what they cost more than `least`.
 template <class F>
-[[nodiscard]] inline float nearest_of_group(const float* costs, std::uint16_t* point) noexcept {
+[[nodiscard]] inline float nearest_of_group(const float* costs, std::uint16_t* point, encode_level level) noexcept {
     using shape = grid_shape<F>;
     constexpr float none = std::numeric_limits<float>::infinity();
-    float out = nearest_point(shape::search, costs, point[0], none);
+    float out = nearest_point(shape::search, costs, point[0], none, level);
     if constexpr (shape::search.digits == 4) {
-        out += nearest_point(shape::search, costs + 4 * shape::search.columns, point[1], none);
+        out += nearest_point(shape::search, costs + 4 * shape::search.columns, point[1], none, level);
     }
     return out;
 }
@@ -102,8 +103,8 @@ template <class F>
 /// weights cost `push[i] * value` more than others, push = 4 * scale * w * x. Without `exact` only the weight that is cheapest
 /// to turn on its own is tried. Returns the bit of the weight.
 template <class F>
-[[nodiscard]] inline std::uint8_t nearest_with_turn(float* costs, const float* push, bool exact,
-                                                    std::uint16_t* point) noexcept {
+[[nodiscard]] inline std::uint8_t nearest_with_turn(float* costs, const float* push, bool exact, std::uint16_t* point,
+                                                    encode_level level) noexcept {
     using shape = grid_shape<F>;
     constexpr std::size_t columns = shape::search.columns;
     constexpr std::size_t digits = shape::search.digits;
@@ -122,7 +123,7 @@ template <class F>
         for (std::size_t h = 0; h < 2; ++h) {
             if (!exact && h == cheapest / digits) continue;
             plain[h] = nearest_point(shape::search, costs + h * digits * columns, straight[h],
-                                     std::numeric_limits<float>::infinity());
+                                     std::numeric_limits<float>::infinity(), level);
         }
     }
     float best = std::numeric_limits<float>::infinity();
@@ -142,10 +143,13 @@ template <class F>
                 more[v] = push[i] * static_cast<float>(shape::values[v % shape::search.base]);
             }
             settle(more);
-            for (std::size_t v = 0; v < columns; ++v) row[v] = (kept[v] + more[v]) - penalty[i];
+            for (std::size_t v = 0; v < columns; ++v) {
+                const float over = (kept[v] + more[v]) - penalty[i];
+                row[v] = over > 0.0f ? over : 0.0f;  // rounding can leave less, on which searches mustn't rely
+            }
             std::uint16_t here = straight[h];
             const float limit = best - lowest;
-            const float cost = nearest_point(shape::search, costs + h * digits * columns, here, limit);
+            const float cost = nearest_point(shape::search, costs + h * digits * columns, here, limit, level);
             if (cost < limit) {
                 best = lowest + cost;
                 turned = i;
@@ -219,7 +223,7 @@ inline void assign_run(const grid_block<F>& block, std::size_t j, float scale, [
             fill(costs, 8, down != 0 ? -1 : 1);
             for (std::size_t g = 0; g < size / 8; ++g) {
                 points[down][g] = run.point[g];
-                cost[down][g] = costs.least[g] + nearest_of_group<F>(costs.of_group(g), &points[down][g]);
+                cost[down][g] = costs.least[g] + nearest_of_group<F>(costs.of_group(g), &points[down][g], block.level);
             }
         }
         constexpr std::size_t step = shape::shift_run / 8;
@@ -250,11 +254,11 @@ inline void assign_run(const grid_block<F>& block, std::size_t j, float scale, [
             run.mark[g] = 0;
             if constexpr (shape::signs == grid_signs::even) {
                 if (std::popcount(block.minus[j * size / 8 + g]) % 2 != 0) {
-                    run.mark[g] = nearest_with_turn<F>(costs.of_group(g), push + g * 8, exact, point);
+                    run.mark[g] = nearest_with_turn<F>(costs.of_group(g), push + g * 8, exact, point, block.level);
                     continue;
                 }
             }
-            (void)nearest_of_group<F>(costs.of_group(g), point);
+            (void)nearest_of_group<F>(costs.of_group(g), point, block.level);
         }
     }
     sum_run(block, j, run);

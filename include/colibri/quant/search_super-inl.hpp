@@ -249,7 +249,7 @@ inline void search_listed_scales(const search_input& from, search_output<Shape::
     for (std::size_t j = 0; j < count; ++j) {
         int low = 0;
         int high = Shape::scale_count - 1;
-        const float wanted = ideals[j] * in.unit[j];
+        const float wanted = rounded(ideals[j] * in.unit[j]);
         while (high - low > 1) {
             const int between = (low + high) / 2;
             (Shape::scale_of(between) <= wanted ? low : high) = between;
@@ -257,7 +257,7 @@ inline void search_listed_scales(const search_input& from, search_output<Shape::
         middle[j] = wanted - Shape::scale_of(low) < Shape::scale_of(high) - wanted ? low : high;
     }
     lanes least = all(0x1p100f);
-    lanes best;
+    lanes best = all(0.0f);
     lanes best_scale = all(0.0f);
     for (int step = -Shape::reach; step <= Shape::reach; ++step) {
         float places[count];

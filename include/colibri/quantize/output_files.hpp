@@ -99,10 +99,7 @@ namespace detail {
     }
     const auto folder = files[0].path.has_parent_path() ? files[0].path.parent_path() : std::filesystem::path(".");
     struct statvfs disk {};
-    if (::statvfs(folder.c_str(), &disk) != 0) {
-        if (errno != ENOENT) return colibri::detail::system_error("write to", folder, errno);
-        return error{errc::not_found, concat("can't write ", quoted(files[0].path.string()), ": its folder does not exist")};
-    }
+    if (::statvfs(folder.c_str(), &disk) != 0) return colibri::detail::system_error("write to", folder, errno);
     const auto free = static_cast<std::uint64_t>(disk.f_bavail) * static_cast<std::uint64_t>(disk.f_frsize);
     if (free < bytes) {
         return error{errc::io, concat("the disk of ", quoted(folder.string()), " has ", free, " bytes left, but ", bytes,

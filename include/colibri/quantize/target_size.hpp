@@ -39,8 +39,11 @@ inline constexpr std::array size_choices = {
     dtype::q8_0, dtype::q6_k, dtype::q5_k, dtype::q5_1, dtype::q5_0, dtype::q4_k, dtype::q4_1, dtype::iq4_nl, dtype::q4_0, dtype::iq4_xs,
     dtype::q3_k, dtype::iq3_s, dtype::iq3_xxs, dtype::q2_k, dtype::iq2_s, dtype::iq2_xs, dtype::iq2_xxs, dtype::iq1_m, dtype::iq1_s};
 
-/// Values of a tensor that are looked at, in whole rows spread over it (one row at least, and no more than a piece's).
+/// Values of a tensor that are looked at, in rows spread over it (one at least).
 inline constexpr std::uint64_t sampled_values = 32768;
+
+/// How many values of a row are looked at, from its first on: all, but no more than memory has room for in a piece.
+[[nodiscard]] constexpr std::uint64_t sampled_columns(std::uint64_t columns) noexcept { return std::min(columns, piece_values); }
 
 /// Relative error of a type on sampled rows. `values` and `back` have room for them.
 [[nodiscard]] inline result<double> sampled_error(dtype type, std::span<const float> values, std::span<const float> importance,
@@ -70,7 +73,8 @@ struct tensor_sample {
 };
 
 [[nodiscard]] inline result<tensor_sample> sample(const planned_tensor& tensor, file_reader& source) {
-    const std::uint64_t columns = tensor.source.dims[0];
+    const std::uint64_t columns = sampled_columns(tensor.source.dims[0]);
+    const std::uint64_t row_bytes = bytes_of(tensor.source.type, tensor.source.dims[0]);
     const std::uint64_t rows = tensor.source.rows();
     const std::uint64_t count = std::min(rows, std::max<std::uint64_t>(1, sampled_values / columns));
     tensor_sample out;
@@ -78,17 +82,18 @@ struct tensor_sample {
     std::vector<std::byte> bytes(static_cast<std::size_t>(bytes_of(tensor.source.type, columns)));
     for (std::uint64_t i = 0; i < count; ++i) {
         const std::uint64_t row = rows / count * i + rows % count * i / count;
-        if (auto ok = source.read_at(tensor.source.offset + row * bytes.size(), bytes); !ok) return std::move(ok).error();
+        if (auto ok = source.read_at(tensor.source.offset + row * row_bytes, bytes); !ok) return std::move(ok).error();
         const auto values = std::span(out.values).subspan(static_cast<std::size_t>(i * columns), static_cast<std::size_t>(columns));
         if (auto ok = quant::decode_row(tensor.source.type, bytes, values); !ok) return std::move(ok).error();
         if (quant::detail::largest_bits(values.data(), values.size()) >= quant::detail::infinity_bits) {
             const std::size_t at = first_not_finite(values);
-            return error{errc::bad_value, concat("element ", row * columns + at, " (row ", row, ", column ", at, ") is ",
+            return error{errc::bad_value, concat("element ", row * tensor.source.dims[0] + at, " (row ", row, ", column ", at, ") is ",
                                                  std::isnan(values[at]) ? "not a number (NaN)" : "infinite")};
         }
         if (tensor.importance.empty()) continue;
-        const bool per_slice = tensor.importance.size() > columns;
-        const auto weights = std::span(tensor.importance).subspan(per_slice ? row / tensor.source.dims[1] * columns : 0, columns);
+        const std::uint64_t whole = tensor.source.dims[0];
+        const bool per_slice = tensor.importance.size() > whole;
+        const auto weights = std::span(tensor.importance).subspan(per_slice ? row / tensor.source.dims[1] * whole : 0, columns);
         out.importance.insert(out.importance.end(), weights.begin(), weights.end());
     }
     return out;
@@ -146,7 +151,7 @@ inline constexpr std::array size_bases = {mixture::q8_0,   mixture::q6_k,   mixt
 [[nodiscard]] inline result<std::vector<type_option>> options_of(const planned_tensor& tensor, file_reader& source, std::optional<dtype> least) {
     auto rows = sample(tensor, source);
     if (!rows) return std::move(rows).error();
-    const std::uint64_t columns = tensor.source.dims[0];
+    const std::uint64_t columns = sampled_columns(tensor.source.dims[0]);
     std::vector<float> back(static_cast<std::size_t>(columns));
     std::vector<std::byte> blocks(static_cast<std::size_t>(bytes_of(dtype::f32, columns)));
     std::vector<type_option> options;

@@ -9,7 +9,8 @@
 //     #include "colibri/simd/x-inl.hpp"   ->   #define COLIBRI_SECTION_X
 //                                              #include "colibri.hpp"
 //                                              #undef COLIBRI_SECTION_X
-// All other *-inl.hpp files are included by one place only and can be pasted there as they are.
+// quant/encode_level-inl.hpp, which quant/encode_levels.hpp includes several times, is the third. All other *-inl.hpp files are included
+// by one place only and can be pasted there as they are.
 
 // g++ 12 warns of values that its own AVX-512 intrinsics leave undefined on purpose.
 #if defined(__GNUC__) && !defined(__clang__)
