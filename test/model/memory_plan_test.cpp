@@ -32,6 +32,7 @@ TEST_CASE("memory plan: a context that nobody asked for gives way to resident we
     memory_request request;
     request.process = std::uint64_t{50} << 20;
     request.use.threads = 1;
+    request.use.sequences = 32;  // 16 KiB of cache for each token of the context
     request.how = weights::holding::resident;
     request.use.context = 2048;
     const auto least = smallest_budget(m, request);
@@ -41,7 +42,10 @@ TEST_CASE("memory plan: a context that nobody asked for gives way to resident we
 
     request.how = weights::holding::automatic;
     request.memory = least;
-    CHECK(plan_memory(m, request).value().how == weights::holding::streamed);
+    const auto given = plan_memory(m, request);
+    REQUIRE(!given);
+    CHECK(given.error().code == errc::out_of_memory);
+    CHECK(given.error().message.find("context of 8192 tokens") != std::string::npos);
     request.use.context = 0;
     const auto smaller = plan_memory(m, request).value();
     CHECK(smaller.how == weights::holding::resident);
