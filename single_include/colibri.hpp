@@ -76,70 +76,70 @@ template <class Fn>
     return a;
 }
 [[gnu::always_inline]] inline lanes rounded(lanes a) noexcept {
-    each_part([&](int i) COLIBRI_LEVEL_INLINE { asm("" : COLIBRI_VECTOR_REGISTER(a.v[i])); });
+    each_part([&](int i) __attribute__((always_inline)) { asm("" : COLIBRI_VECTOR_REGISTER(a.v[i])); });
     return a;
 }
 #undef COLIBRI_VECTOR_REGISTER
 
 [[gnu::always_inline]] inline lanes all(float x) noexcept {
     lanes r;
-    each_part([&](int i) COLIBRI_LEVEL_INLINE { r.v[i] = x - lanes::part{}; });
+    each_part([&](int i) __attribute__((always_inline)) { r.v[i] = x - lanes::part{}; });
     return r;
 }
 [[gnu::always_inline]] inline lanes load(const float* p) noexcept {
     // By parts: a copy of the whole struct is made of 16 bytes at a time, which the wider loads behind it would wait for.
     lanes r;
-    each_part([&](int i) COLIBRI_LEVEL_INLINE {
+    each_part([&](int i) __attribute__((always_inline)) {
         r.v[i] = *reinterpret_cast<const lanes::loose*>(p + static_cast<std::size_t>(i) * lanes::width);
     });
     return r;
 }
 [[gnu::always_inline]] inline void store(lanes a, float* p) noexcept {
-    each_part([&](int i) COLIBRI_LEVEL_INLINE {
+    each_part([&](int i) __attribute__((always_inline)) {
         *reinterpret_cast<lanes::loose*>(p + static_cast<std::size_t>(i) * lanes::width) = a.v[i];
     });
 }
 
 [[gnu::always_inline]] inline lanes operator+(lanes a, lanes b) noexcept {
-    each_part([&](int i) COLIBRI_LEVEL_INLINE { a.v[i] += b.v[i]; });
+    each_part([&](int i) __attribute__((always_inline)) { a.v[i] += b.v[i]; });
     return a;
 }
 [[gnu::always_inline]] inline lanes operator-(lanes a, lanes b) noexcept {
-    each_part([&](int i) COLIBRI_LEVEL_INLINE { a.v[i] -= b.v[i]; });
+    each_part([&](int i) __attribute__((always_inline)) { a.v[i] -= b.v[i]; });
     return a;
 }
 [[gnu::always_inline]] inline lanes operator*(lanes a, lanes b) noexcept {
-    each_part([&](int i) COLIBRI_LEVEL_INLINE { a.v[i] *= b.v[i]; });
+    each_part([&](int i) __attribute__((always_inline)) { a.v[i] *= b.v[i]; });
     return rounded(a);
 }
 [[gnu::always_inline]] inline lanes operator/(lanes a, lanes b) noexcept {
-    each_part([&](int i) COLIBRI_LEVEL_INLINE { a.v[i] /= b.v[i]; });
+    each_part([&](int i) __attribute__((always_inline)) { a.v[i] /= b.v[i]; });
     return a;
 }
 [[gnu::always_inline]] inline lane_mask operator<(lanes a, lanes b) noexcept {
     lane_mask r;
-    each_part([&](int i) COLIBRI_LEVEL_INLINE { r.v[i] = a.v[i] < b.v[i]; });
+    each_part([&](int i) __attribute__((always_inline)) { r.v[i] = a.v[i] < b.v[i]; });
     return r;
 }
 [[gnu::always_inline]] inline lanes select(lane_mask mask, lanes yes, lanes no) noexcept {
-    each_part([&](int i) COLIBRI_LEVEL_INLINE { no.v[i] = mask.v[i] ? yes.v[i] : no.v[i]; });
+    each_part([&](int i) __attribute__((always_inline)) { no.v[i] = mask.v[i] ? yes.v[i] : no.v[i]; });
     return no;
 }
 /// The larger of two numbers.
 [[gnu::always_inline]] inline lanes larger(lanes a, lanes b) noexcept {
-    each_part([&](int i) COLIBRI_LEVEL_INLINE { a.v[i] = a.v[i] > b.v[i] ? a.v[i] : b.v[i]; });
+    each_part([&](int i) __attribute__((always_inline)) { a.v[i] = a.v[i] > b.v[i] ? a.v[i] : b.v[i]; });
     return a;
 }
 /// The smaller of two numbers.
 [[gnu::always_inline]] inline lanes smaller(lanes a, lanes b) noexcept {
-    each_part([&](int i) COLIBRI_LEVEL_INLINE { a.v[i] = a.v[i] < b.v[i] ? a.v[i] : b.v[i]; });
+    each_part([&](int i) __attribute__((always_inline)) { a.v[i] = a.v[i] < b.v[i] ? a.v[i] : b.v[i]; });
     return a;
 }
 [[gnu::always_inline]] inline lanes held(lanes a, float low, float high) noexcept {
     return smaller(larger(a, all(low)), all(high));
 }
 [[gnu::always_inline]] inline lanes magnitude(lanes a) noexcept {
-    each_part([&](int i) COLIBRI_LEVEL_INLINE {
+    each_part([&](int i) __attribute__((always_inline)) {
         a.v[i] = reinterpret_cast<lanes::part>(reinterpret_cast<lane_mask::part>(a.v[i]) & 0x7fffffff);
     });
     return a;
@@ -147,7 +147,7 @@ template <class Fn>
 /// `a` >= 0 with the sign of b.
 [[gnu::always_inline]] inline lanes with_sign(lanes a, lanes b) noexcept {
     constexpr std::int32_t sign = -0x7fffffff - 1;
-    each_part([&](int i) COLIBRI_LEVEL_INLINE {
+    each_part([&](int i) __attribute__((always_inline)) {
         a.v[i] = reinterpret_cast<lanes::part>(reinterpret_cast<lane_mask::part>(a.v[i]) |
                                                (reinterpret_cast<lane_mask::part>(b.v[i]) & sign));
     });
@@ -332,7 +332,7 @@ struct code_sums {
 template <class Codes, std::size_t Size>
 inline code_sums sums_of(const search_batch<Size>& in, lanes inverse) noexcept {
     code_sums s = {all(0.0f), all(0.0f), all(0.0f)};
-    each_step(in, [&](lanes x, lanes w) COLIBRI_LEVEL_INLINE {
+    each_step(in, [&](lanes x, lanes w) __attribute__((always_inline)) {
         const lanes q = Codes::nearest(x * inverse);
         const lanes wq = w * q;
         s.qq = s.qq + wq * q;
@@ -345,7 +345,7 @@ inline code_sums sums_of(const search_batch<Size>& in, lanes inverse) noexcept {
 template <class Codes, std::size_t Size>
 inline code_sums sums_of(const search_batch<Size>& in, lanes offset, lanes inverse) noexcept {
     code_sums s = {all(0.0f), all(0.0f), all(0.0f)};
-    each_step(in, [&](lanes x, lanes w) COLIBRI_LEVEL_INLINE {
+    each_step(in, [&](lanes x, lanes w) __attribute__((always_inline)) {
         const lanes q = Codes::nearest((x - offset) * inverse);
         const lanes wq = w * q;
         s.q = s.q + wq;
@@ -369,7 +369,7 @@ template <std::size_t Size>
 [[nodiscard]] inline lanes extremes(const search_batch<Size>& in) noexcept {
     lanes least = load(in.x);
     lanes greatest = least;
-    each_step(in, [&](lanes x, lanes) COLIBRI_LEVEL_INLINE {
+    each_step(in, [&](lanes x, lanes) __attribute__((always_inline)) {
         least = smaller(x, least);
         greatest = larger(x, greatest);
     });
@@ -392,7 +392,7 @@ template <class Shape, std::size_t Size>
     const lanes per_top = inverse_or_zero(codes::symmetric ? magnitude(extreme) : extreme);
     lanes best_gain = all(-1.0f);
     lanes best = all(0.0f);
-    const auto consider = [&](lanes inverse) COLIBRI_LEVEL_TARGET {
+    const auto consider = [&](lanes inverse) {
         const code_sums s = sums_of<codes>(in, inverse);
         const lanes scale = s.qx * inverse_or_zero(s.qq);
         const lanes gain = scale * s.qx;
@@ -415,7 +415,7 @@ struct value_sums {
 template <std::size_t Size>
 [[nodiscard]] inline value_sums sums_of(const search_batch<Size>& in) noexcept {
     value_sums s = {all(0.0f), all(0.0f), all(0.0f)};
-    each_step(in, [&](lanes x, lanes w) COLIBRI_LEVEL_INLINE {
+    each_step(in, [&](lanes x, lanes w) __attribute__((always_inline)) {
         const lanes wx = w * x;
         s.w = s.w + w;
         s.x = s.x + wx;
@@ -456,7 +456,7 @@ template <class Shape, std::size_t Size>
     using codes = typename Shape::codes;
     lanes least = load(in.x);
     lanes greatest = least;
-    each_step(in, [&](lanes x, lanes) COLIBRI_LEVEL_INLINE {
+    each_step(in, [&](lanes x, lanes) __attribute__((always_inline)) {
         least = smaller(x, least);
         greatest = larger(x, greatest);
     });
@@ -465,7 +465,7 @@ template <class Shape, std::size_t Size>
     const lanes per_weight = inverse_or_zero(v.w);
     lanes best_error = all(0x1p100f);
     line best{all(0.0f), least};
-    const auto consider = [&](lanes offset, lanes inverse) COLIBRI_LEVEL_TARGET {
+    const auto consider = [&](lanes offset, lanes inverse) {
         const code_sums s = sums_of<codes>(in, offset, inverse);
         const lanes mean = s.q * per_weight;
         const lanes slope = (s.qx - mean * v.x) * inverse_or_zero(s.qq - mean * s.q);
@@ -1087,56 +1087,65 @@ struct searching_encoder {
 #ifdef COLIBRI_LEVEL
 namespace colibri::quant::detail::COLIBRI_LEVEL {
 
-/// Blocks by the format's own `encode`, which becomes part of this function and so of its level.
-template <class F>
-[[gnu::flatten]] inline void encode_each(const float* x, std::size_t blocks, F* out) noexcept {
-    for (std::size_t b = 0; b < blocks; ++b) out[b] = F::encode(x + b * F::block_size);
-}
-
-/// Half floats (two bytes each, at any address) to floats, as `f16_to_f32` but without branches.
-inline void widen_halves(const std::byte* in, std::size_t n, float* out) noexcept {
-    using whole = lane_mask::part;
-    typedef std::uint16_t halves __attribute__((vector_size(COLIBRI_LEVEL_BYTES / 2)));
-    const std::size_t tail = n % lanes::width;
-    for (std::size_t i = 0; i < n - tail; i += lanes::width) {
-        halves stored;
-        std::memcpy(&stored, in + 2 * i, sizeof stored);
-        const whole bits = __builtin_convertvector(stored, whole);
-        const whole size = bits & 0x7fff;
-        const whole quiet = size > 0x7c00 ? ~size & 0x200 : whole{};  // the bit that makes a NaN quiet, if it isn't set
-        const whole normal = ((size | quiet) << 13) + (size < 0x7c00 ? whole{} + (112 << 23) : whole{} + (224 << 23));
-        const whole tiny = reinterpret_cast<whole>(__builtin_convertvector(size, lanes::part) * 0x1p-24f);
-        const whole value = (size < 0x400 ? tiny : normal) | (bits & 0x8000) << 16;
-        std::memcpy(out + i, &value, sizeof value);
+/// What encode_levels.hpp chooses by the CPU.
+struct functions {
+    /// Blocks of F by its search.
+    template <class F>
+    static void search_blocks(const float* x, const float* importance, std::size_t blocks, F* out) noexcept {
+        searching_encoder<F>::encode(x, importance, blocks, out);
     }
-    for (std::size_t i = n - tail; i < n; ++i) {
-        std::uint16_t half;
-        std::memcpy(&half, in + 2 * i, sizeof half);
-        out[i] = f16_to_f32(half);
-    }
-}
 
-/// Largest magnitude as a bit pattern; at least `infinity_bits` if there is an infinity or a NaN.
-[[nodiscard]] inline std::uint32_t largest_bits(const float* x, std::size_t n) noexcept {
-    constexpr std::size_t step = 2 * lanes::count;
-    std::int32_t tops[step] = {};
-    const std::size_t tail = n % step;
-    for (std::size_t i = 0; i < n - tail; i += step) {
-        std::int32_t bits[step];
-        std::memcpy(bits, x + i, sizeof bits);
-        for (std::size_t k = 0; k < step; ++k) {
-            const std::int32_t magnitude = bits[k] & 0x7fffffff;
-            tops[k] = magnitude > tops[k] ? magnitude : tops[k];
+    /// Blocks by the format's own `encode`, which becomes part of this function and so of its level.
+    template <class F>
+    [[gnu::flatten]] static void encode_each(const float* x, std::size_t blocks, F* out) noexcept {
+        for (std::size_t b = 0; b < blocks; ++b) out[b] = F::encode(x + b * F::block_size);
+    }
+
+    /// Half floats (two bytes each, at any address) to floats, as `f16_to_f32` but without branches.
+    static void widen_halves(const std::byte* in, std::size_t n, float* out) noexcept {
+        using whole = lane_mask::part;
+        typedef std::uint16_t halves __attribute__((vector_size(COLIBRI_LEVEL_BYTES / 2)));
+        const std::size_t tail = n % lanes::width;
+        for (std::size_t i = 0; i < n - tail; i += lanes::width) {
+            halves stored;
+            std::memcpy(&stored, in + 2 * i, sizeof stored);
+            const whole bits = __builtin_convertvector(stored, whole);
+            const whole size = bits & 0x7fff;
+            const whole quiet = size > 0x7c00 ? ~size & 0x200 : whole{};  // the bit that makes a NaN quiet, if it isn't set
+            const whole normal = ((size | quiet) << 13) + (size < 0x7c00 ? whole{} + (112 << 23) : whole{} + (224 << 23));
+            const whole tiny = reinterpret_cast<whole>(__builtin_convertvector(size, lanes::part) * 0x1p-24f);
+            const whole value = (size < 0x400 ? tiny : normal) | (bits & 0x8000) << 16;
+            std::memcpy(out + i, &value, sizeof value);
+        }
+        for (std::size_t i = n - tail; i < n; ++i) {
+            std::uint16_t half;
+            std::memcpy(&half, in + 2 * i, sizeof half);
+            out[i] = f16_to_f32(half);
         }
     }
-    std::int32_t top = 0;
-    for (const std::int32_t of_lane : tops) top = of_lane > top ? of_lane : top;
-    for (std::size_t i = n - tail; i < n; ++i) {
-        const std::int32_t magnitude = std::bit_cast<std::int32_t>(x[i]) & 0x7fffffff;
-        top = magnitude > top ? magnitude : top;
+
+    /// Largest magnitude as a bit pattern; at least `infinity_bits` if there is an infinity or a NaN.
+    [[nodiscard]] static std::uint32_t largest_bits(const float* x, std::size_t n) noexcept {
+        constexpr std::size_t step = 2 * lanes::count;
+        std::int32_t tops[step] = {};
+        const std::size_t tail = n % step;
+        for (std::size_t i = 0; i < n - tail; i += step) {
+            std::int32_t bits[step];
+            std::memcpy(bits, x + i, sizeof bits);
+            for (std::size_t k = 0; k < step; ++k) {
+                const std::int32_t magnitude = bits[k] & 0x7fffffff;
+                tops[k] = magnitude > tops[k] ? magnitude : tops[k];
+            }
+        }
+        std::int32_t top = 0;
+        for (const std::int32_t of_lane : tops) top = of_lane > top ? of_lane : top;
+        for (std::size_t i = n - tail; i < n; ++i) {
+            const std::int32_t magnitude = std::bit_cast<std::int32_t>(x[i]) & 0x7fffffff;
+            top = magnitude > top ? magnitude : top;
+        }
+        return static_cast<std::uint32_t>(top);
     }
-    return static_cast<std::uint32_t>(top);
-}
+};
 
 }  // namespace colibri::quant::detail::COLIBRI_LEVEL
 #endif
@@ -13712,17 +13721,13 @@ template <class F>
 // COLIBRI_NO_AVX2 and COLIBRI_NO_AVX512 leave levels out, as they do with kernels: the same for all files of a program, or some of
 // them use a lower level than they could.
 
-// A level: its namespace, the bytes of its vectors, and attributes of lambdas: of those that are called, and of those that must vanish
-// in their function. Functions take theirs from the pragma. The file is always included, and empty if there is no level.
+// A level: its namespace, and the bytes of its vectors. Functions and lambdas take their target from the pragma. The file is always
+// included, and empty if there is no level.
 #define COLIBRI_LEVEL baseline
 #define COLIBRI_LEVEL_BYTES 16
-#define COLIBRI_LEVEL_TARGET
-#define COLIBRI_LEVEL_INLINE __attribute__((always_inline))
 #define COLIBRI_SECTION_ENCODE_LEVEL
 #include "colibri.hpp"
 #undef COLIBRI_SECTION_ENCODE_LEVEL
-#undef COLIBRI_LEVEL_INLINE
-#undef COLIBRI_LEVEL_TARGET
 #undef COLIBRI_LEVEL_BYTES
 #undef COLIBRI_LEVEL
 
@@ -13736,15 +13741,11 @@ template <class F>
 #endif
 #define COLIBRI_LEVEL avx2
 #define COLIBRI_LEVEL_BYTES 32
-#define COLIBRI_LEVEL_TARGET __attribute__((target("avx2")))
-#define COLIBRI_LEVEL_INLINE __attribute__((always_inline, target("avx2")))
 #endif
 #define COLIBRI_SECTION_ENCODE_LEVEL
 #include "colibri.hpp"
 #undef COLIBRI_SECTION_ENCODE_LEVEL
 #ifdef COLIBRI_WITH_LEVEL_AVX2
-#undef COLIBRI_LEVEL_INLINE
-#undef COLIBRI_LEVEL_TARGET
 #undef COLIBRI_LEVEL_BYTES
 #undef COLIBRI_LEVEL
 #if defined(__clang__)
@@ -13764,15 +13765,11 @@ template <class F>
 #endif
 #define COLIBRI_LEVEL avx512
 #define COLIBRI_LEVEL_BYTES 64
-#define COLIBRI_LEVEL_TARGET __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl")))
-#define COLIBRI_LEVEL_INLINE __attribute__((always_inline, target("avx512f,avx512bw,avx512dq,avx512vl")))
 #endif
 #define COLIBRI_SECTION_ENCODE_LEVEL
 #include "colibri.hpp"
 #undef COLIBRI_SECTION_ENCODE_LEVEL
 #ifdef COLIBRI_WITH_LEVEL_AVX512
-#undef COLIBRI_LEVEL_INLINE
-#undef COLIBRI_LEVEL_TARGET
 #undef COLIBRI_LEVEL_BYTES
 #undef COLIBRI_LEVEL
 #if defined(__clang__)
@@ -13804,56 +13801,41 @@ enum class encode_level { baseline, avx2, avx512 };
     return found;
 }
 
-/// Blocks of F by its search. Precondition: this CPU has the level.
+/// Calls fn with the `functions` of a level. Precondition: this CPU has it.
+template <class Fn>
+[[gnu::always_inline]] inline auto at_level(encode_level level, Fn fn) noexcept {
+#ifdef COLIBRI_WITH_LEVEL_AVX512
+    if (level == encode_level::avx512) return fn(avx512::functions{});
+#endif
+#ifdef COLIBRI_WITH_LEVEL_AVX2
+    if (level == encode_level::avx2) return fn(avx2::functions{});
+#endif
+    static_cast<void>(level);
+    return fn(baseline::functions{});
+}
+
+/// Blocks of F by its search; `importance` as in `block_encoder`. Precondition: this CPU has the level.
 template <class F>
 inline void search_blocks(const float* x, const float* importance, std::size_t blocks, F* out,
                           encode_level level = highest_level()) noexcept {
-#ifdef COLIBRI_WITH_LEVEL_AVX512
-    if (level == encode_level::avx512) return avx512::searching_encoder<F>::encode(x, importance, blocks, out);
-#endif
-#ifdef COLIBRI_WITH_LEVEL_AVX2
-    if (level == encode_level::avx2) return avx2::searching_encoder<F>::encode(x, importance, blocks, out);
-#endif
-    static_cast<void>(level);
-    baseline::searching_encoder<F>::encode(x, importance, blocks, out);
+    at_level(level, [&](auto use) { use.search_blocks(x, importance, blocks, out); });
 }
 
 /// Blocks of F as `F::encode` has them. Precondition: this CPU has the level.
 template <class F>
 inline void encode_each(const float* x, std::size_t blocks, F* out, encode_level level = highest_level()) noexcept {
-#ifdef COLIBRI_WITH_LEVEL_AVX512
-    if (level == encode_level::avx512) return avx512::encode_each(x, blocks, out);
-#endif
-#ifdef COLIBRI_WITH_LEVEL_AVX2
-    if (level == encode_level::avx2) return avx2::encode_each(x, blocks, out);
-#endif
-    static_cast<void>(level);
-    baseline::encode_each(x, blocks, out);
+    at_level(level, [&](auto use) { use.encode_each(x, blocks, out); });
 }
 
-/// Half floats (two bytes each, at any address) to floats. Precondition: this CPU has the level.
+/// n half floats (two bytes each, at any address) to floats. Precondition: this CPU has the level.
 inline void widen_halves(const std::byte* in, std::size_t n, float* out, encode_level level = highest_level()) noexcept {
-#ifdef COLIBRI_WITH_LEVEL_AVX512
-    if (level == encode_level::avx512) return avx512::widen_halves(in, n, out);
-#endif
-#ifdef COLIBRI_WITH_LEVEL_AVX2
-    if (level == encode_level::avx2) return avx2::widen_halves(in, n, out);
-#endif
-    static_cast<void>(level);
-    baseline::widen_halves(in, n, out);
+    at_level(level, [&](auto use) { use.widen_halves(in, n, out); });
 }
 
-/// Largest magnitude as a bit pattern; at least `infinity_bits` if there is an infinity or a NaN. Precondition: this CPU has the
-/// level.
+/// Largest magnitude of n floats as a bit pattern; at least `infinity_bits` if there is an infinity or a NaN. Precondition: this CPU
+/// has the level.
 [[nodiscard]] inline std::uint32_t largest_bits(const float* x, std::size_t n, encode_level level = highest_level()) noexcept {
-#ifdef COLIBRI_WITH_LEVEL_AVX512
-    if (level == encode_level::avx512) return avx512::largest_bits(x, n);
-#endif
-#ifdef COLIBRI_WITH_LEVEL_AVX2
-    if (level == encode_level::avx2) return avx2::largest_bits(x, n);
-#endif
-    static_cast<void>(level);
-    return baseline::largest_bits(x, n);
+    return at_level(level, [&](auto use) { return use.largest_bits(x, n); });
 }
 
 }  // namespace colibri::quant::detail

@@ -19,15 +19,11 @@
 // COLIBRI_NO_AVX2 and COLIBRI_NO_AVX512 leave levels out, as they do with kernels: the same for all files of a program, or some of
 // them use a lower level than they could.
 
-// A level: its namespace, the bytes of its vectors, and attributes of lambdas: of those that are called, and of those that must vanish
-// in their function. Functions take theirs from the pragma. The file is always included, and empty if there is no level.
+// A level: its namespace, and the bytes of its vectors. Functions and lambdas take their target from the pragma. The file is always
+// included, and empty if there is no level.
 #define COLIBRI_LEVEL baseline
 #define COLIBRI_LEVEL_BYTES 16
-#define COLIBRI_LEVEL_TARGET
-#define COLIBRI_LEVEL_INLINE __attribute__((always_inline))
 #include "colibri/quant/encode_level-inl.hpp"
-#undef COLIBRI_LEVEL_INLINE
-#undef COLIBRI_LEVEL_TARGET
 #undef COLIBRI_LEVEL_BYTES
 #undef COLIBRI_LEVEL
 
@@ -41,13 +37,9 @@
 #endif
 #define COLIBRI_LEVEL avx2
 #define COLIBRI_LEVEL_BYTES 32
-#define COLIBRI_LEVEL_TARGET __attribute__((target("avx2")))
-#define COLIBRI_LEVEL_INLINE __attribute__((always_inline, target("avx2")))
 #endif
 #include "colibri/quant/encode_level-inl.hpp"
 #ifdef COLIBRI_WITH_LEVEL_AVX2
-#undef COLIBRI_LEVEL_INLINE
-#undef COLIBRI_LEVEL_TARGET
 #undef COLIBRI_LEVEL_BYTES
 #undef COLIBRI_LEVEL
 #if defined(__clang__)
@@ -67,13 +59,9 @@
 #endif
 #define COLIBRI_LEVEL avx512
 #define COLIBRI_LEVEL_BYTES 64
-#define COLIBRI_LEVEL_TARGET __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl")))
-#define COLIBRI_LEVEL_INLINE __attribute__((always_inline, target("avx512f,avx512bw,avx512dq,avx512vl")))
 #endif
 #include "colibri/quant/encode_level-inl.hpp"
 #ifdef COLIBRI_WITH_LEVEL_AVX512
-#undef COLIBRI_LEVEL_INLINE
-#undef COLIBRI_LEVEL_TARGET
 #undef COLIBRI_LEVEL_BYTES
 #undef COLIBRI_LEVEL
 #if defined(__clang__)
@@ -105,56 +93,41 @@ enum class encode_level { baseline, avx2, avx512 };
     return found;
 }
 
-/// Blocks of F by its search. Precondition: this CPU has the level.
+/// Calls fn with the `functions` of a level. Precondition: this CPU has it.
+template <class Fn>
+[[gnu::always_inline]] inline auto at_level(encode_level level, Fn fn) noexcept {
+#ifdef COLIBRI_WITH_LEVEL_AVX512
+    if (level == encode_level::avx512) return fn(avx512::functions{});
+#endif
+#ifdef COLIBRI_WITH_LEVEL_AVX2
+    if (level == encode_level::avx2) return fn(avx2::functions{});
+#endif
+    static_cast<void>(level);
+    return fn(baseline::functions{});
+}
+
+/// Blocks of F by its search; `importance` as in `block_encoder`. Precondition: this CPU has the level.
 template <class F>
 inline void search_blocks(const float* x, const float* importance, std::size_t blocks, F* out,
                           encode_level level = highest_level()) noexcept {
-#ifdef COLIBRI_WITH_LEVEL_AVX512
-    if (level == encode_level::avx512) return avx512::searching_encoder<F>::encode(x, importance, blocks, out);
-#endif
-#ifdef COLIBRI_WITH_LEVEL_AVX2
-    if (level == encode_level::avx2) return avx2::searching_encoder<F>::encode(x, importance, blocks, out);
-#endif
-    static_cast<void>(level);
-    baseline::searching_encoder<F>::encode(x, importance, blocks, out);
+    at_level(level, [&](auto use) { use.search_blocks(x, importance, blocks, out); });
 }
 
 /// Blocks of F as `F::encode` has them. Precondition: this CPU has the level.
 template <class F>
 inline void encode_each(const float* x, std::size_t blocks, F* out, encode_level level = highest_level()) noexcept {
-#ifdef COLIBRI_WITH_LEVEL_AVX512
-    if (level == encode_level::avx512) return avx512::encode_each(x, blocks, out);
-#endif
-#ifdef COLIBRI_WITH_LEVEL_AVX2
-    if (level == encode_level::avx2) return avx2::encode_each(x, blocks, out);
-#endif
-    static_cast<void>(level);
-    baseline::encode_each(x, blocks, out);
+    at_level(level, [&](auto use) { use.encode_each(x, blocks, out); });
 }
 
-/// Half floats (two bytes each, at any address) to floats. Precondition: this CPU has the level.
+/// n half floats (two bytes each, at any address) to floats. Precondition: this CPU has the level.
 inline void widen_halves(const std::byte* in, std::size_t n, float* out, encode_level level = highest_level()) noexcept {
-#ifdef COLIBRI_WITH_LEVEL_AVX512
-    if (level == encode_level::avx512) return avx512::widen_halves(in, n, out);
-#endif
-#ifdef COLIBRI_WITH_LEVEL_AVX2
-    if (level == encode_level::avx2) return avx2::widen_halves(in, n, out);
-#endif
-    static_cast<void>(level);
-    baseline::widen_halves(in, n, out);
+    at_level(level, [&](auto use) { use.widen_halves(in, n, out); });
 }
 
-/// Largest magnitude as a bit pattern; at least `infinity_bits` if there is an infinity or a NaN. Precondition: this CPU has the
-/// level.
+/// Largest magnitude of n floats as a bit pattern; at least `infinity_bits` if there is an infinity or a NaN. Precondition: this CPU
+/// has the level.
 [[nodiscard]] inline std::uint32_t largest_bits(const float* x, std::size_t n, encode_level level = highest_level()) noexcept {
-#ifdef COLIBRI_WITH_LEVEL_AVX512
-    if (level == encode_level::avx512) return avx512::largest_bits(x, n);
-#endif
-#ifdef COLIBRI_WITH_LEVEL_AVX2
-    if (level == encode_level::avx2) return avx2::largest_bits(x, n);
-#endif
-    static_cast<void>(level);
-    return baseline::largest_bits(x, n);
+    return at_level(level, [&](auto use) { return use.largest_bits(x, n); });
 }
 
 }  // namespace colibri::quant::detail

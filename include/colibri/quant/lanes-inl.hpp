@@ -45,70 +45,70 @@ template <class Fn>
     return a;
 }
 [[gnu::always_inline]] inline lanes rounded(lanes a) noexcept {
-    each_part([&](int i) COLIBRI_LEVEL_INLINE { asm("" : COLIBRI_VECTOR_REGISTER(a.v[i])); });
+    each_part([&](int i) __attribute__((always_inline)) { asm("" : COLIBRI_VECTOR_REGISTER(a.v[i])); });
     return a;
 }
 #undef COLIBRI_VECTOR_REGISTER
 
 [[gnu::always_inline]] inline lanes all(float x) noexcept {
     lanes r;
-    each_part([&](int i) COLIBRI_LEVEL_INLINE { r.v[i] = x - lanes::part{}; });
+    each_part([&](int i) __attribute__((always_inline)) { r.v[i] = x - lanes::part{}; });
     return r;
 }
 [[gnu::always_inline]] inline lanes load(const float* p) noexcept {
     // By parts: a copy of the whole struct is made of 16 bytes at a time, which the wider loads behind it would wait for.
     lanes r;
-    each_part([&](int i) COLIBRI_LEVEL_INLINE {
+    each_part([&](int i) __attribute__((always_inline)) {
         r.v[i] = *reinterpret_cast<const lanes::loose*>(p + static_cast<std::size_t>(i) * lanes::width);
     });
     return r;
 }
 [[gnu::always_inline]] inline void store(lanes a, float* p) noexcept {
-    each_part([&](int i) COLIBRI_LEVEL_INLINE {
+    each_part([&](int i) __attribute__((always_inline)) {
         *reinterpret_cast<lanes::loose*>(p + static_cast<std::size_t>(i) * lanes::width) = a.v[i];
     });
 }
 
 [[gnu::always_inline]] inline lanes operator+(lanes a, lanes b) noexcept {
-    each_part([&](int i) COLIBRI_LEVEL_INLINE { a.v[i] += b.v[i]; });
+    each_part([&](int i) __attribute__((always_inline)) { a.v[i] += b.v[i]; });
     return a;
 }
 [[gnu::always_inline]] inline lanes operator-(lanes a, lanes b) noexcept {
-    each_part([&](int i) COLIBRI_LEVEL_INLINE { a.v[i] -= b.v[i]; });
+    each_part([&](int i) __attribute__((always_inline)) { a.v[i] -= b.v[i]; });
     return a;
 }
 [[gnu::always_inline]] inline lanes operator*(lanes a, lanes b) noexcept {
-    each_part([&](int i) COLIBRI_LEVEL_INLINE { a.v[i] *= b.v[i]; });
+    each_part([&](int i) __attribute__((always_inline)) { a.v[i] *= b.v[i]; });
     return rounded(a);
 }
 [[gnu::always_inline]] inline lanes operator/(lanes a, lanes b) noexcept {
-    each_part([&](int i) COLIBRI_LEVEL_INLINE { a.v[i] /= b.v[i]; });
+    each_part([&](int i) __attribute__((always_inline)) { a.v[i] /= b.v[i]; });
     return a;
 }
 [[gnu::always_inline]] inline lane_mask operator<(lanes a, lanes b) noexcept {
     lane_mask r;
-    each_part([&](int i) COLIBRI_LEVEL_INLINE { r.v[i] = a.v[i] < b.v[i]; });
+    each_part([&](int i) __attribute__((always_inline)) { r.v[i] = a.v[i] < b.v[i]; });
     return r;
 }
 [[gnu::always_inline]] inline lanes select(lane_mask mask, lanes yes, lanes no) noexcept {
-    each_part([&](int i) COLIBRI_LEVEL_INLINE { no.v[i] = mask.v[i] ? yes.v[i] : no.v[i]; });
+    each_part([&](int i) __attribute__((always_inline)) { no.v[i] = mask.v[i] ? yes.v[i] : no.v[i]; });
     return no;
 }
 /// The larger of two numbers.
 [[gnu::always_inline]] inline lanes larger(lanes a, lanes b) noexcept {
-    each_part([&](int i) COLIBRI_LEVEL_INLINE { a.v[i] = a.v[i] > b.v[i] ? a.v[i] : b.v[i]; });
+    each_part([&](int i) __attribute__((always_inline)) { a.v[i] = a.v[i] > b.v[i] ? a.v[i] : b.v[i]; });
     return a;
 }
 /// The smaller of two numbers.
 [[gnu::always_inline]] inline lanes smaller(lanes a, lanes b) noexcept {
-    each_part([&](int i) COLIBRI_LEVEL_INLINE { a.v[i] = a.v[i] < b.v[i] ? a.v[i] : b.v[i]; });
+    each_part([&](int i) __attribute__((always_inline)) { a.v[i] = a.v[i] < b.v[i] ? a.v[i] : b.v[i]; });
     return a;
 }
 [[gnu::always_inline]] inline lanes held(lanes a, float low, float high) noexcept {
     return smaller(larger(a, all(low)), all(high));
 }
 [[gnu::always_inline]] inline lanes magnitude(lanes a) noexcept {
-    each_part([&](int i) COLIBRI_LEVEL_INLINE {
+    each_part([&](int i) __attribute__((always_inline)) {
         a.v[i] = reinterpret_cast<lanes::part>(reinterpret_cast<lane_mask::part>(a.v[i]) & 0x7fffffff);
     });
     return a;
@@ -116,7 +116,7 @@ template <class Fn>
 /// `a` >= 0 with the sign of b.
 [[gnu::always_inline]] inline lanes with_sign(lanes a, lanes b) noexcept {
     constexpr std::int32_t sign = -0x7fffffff - 1;
-    each_part([&](int i) COLIBRI_LEVEL_INLINE {
+    each_part([&](int i) __attribute__((always_inline)) {
         a.v[i] = reinterpret_cast<lanes::part>(reinterpret_cast<lane_mask::part>(a.v[i]) |
                                                (reinterpret_cast<lane_mask::part>(b.v[i]) & sign));
     });

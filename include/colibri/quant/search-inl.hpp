@@ -107,7 +107,7 @@ struct code_sums {
 template <class Codes, std::size_t Size>
 inline code_sums sums_of(const search_batch<Size>& in, lanes inverse) noexcept {
     code_sums s = {all(0.0f), all(0.0f), all(0.0f)};
-    each_step(in, [&](lanes x, lanes w) COLIBRI_LEVEL_INLINE {
+    each_step(in, [&](lanes x, lanes w) __attribute__((always_inline)) {
         const lanes q = Codes::nearest(x * inverse);
         const lanes wq = w * q;
         s.qq = s.qq + wq * q;
@@ -120,7 +120,7 @@ inline code_sums sums_of(const search_batch<Size>& in, lanes inverse) noexcept {
 template <class Codes, std::size_t Size>
 inline code_sums sums_of(const search_batch<Size>& in, lanes offset, lanes inverse) noexcept {
     code_sums s = {all(0.0f), all(0.0f), all(0.0f)};
-    each_step(in, [&](lanes x, lanes w) COLIBRI_LEVEL_INLINE {
+    each_step(in, [&](lanes x, lanes w) __attribute__((always_inline)) {
         const lanes q = Codes::nearest((x - offset) * inverse);
         const lanes wq = w * q;
         s.q = s.q + wq;
@@ -144,7 +144,7 @@ template <std::size_t Size>
 [[nodiscard]] inline lanes extremes(const search_batch<Size>& in) noexcept {
     lanes least = load(in.x);
     lanes greatest = least;
-    each_step(in, [&](lanes x, lanes) COLIBRI_LEVEL_INLINE {
+    each_step(in, [&](lanes x, lanes) __attribute__((always_inline)) {
         least = smaller(x, least);
         greatest = larger(x, greatest);
     });
@@ -167,7 +167,7 @@ template <class Shape, std::size_t Size>
     const lanes per_top = inverse_or_zero(codes::symmetric ? magnitude(extreme) : extreme);
     lanes best_gain = all(-1.0f);
     lanes best = all(0.0f);
-    const auto consider = [&](lanes inverse) COLIBRI_LEVEL_TARGET {
+    const auto consider = [&](lanes inverse) {
         const code_sums s = sums_of<codes>(in, inverse);
         const lanes scale = s.qx * inverse_or_zero(s.qq);
         const lanes gain = scale * s.qx;
@@ -190,7 +190,7 @@ struct value_sums {
 template <std::size_t Size>
 [[nodiscard]] inline value_sums sums_of(const search_batch<Size>& in) noexcept {
     value_sums s = {all(0.0f), all(0.0f), all(0.0f)};
-    each_step(in, [&](lanes x, lanes w) COLIBRI_LEVEL_INLINE {
+    each_step(in, [&](lanes x, lanes w) __attribute__((always_inline)) {
         const lanes wx = w * x;
         s.w = s.w + w;
         s.x = s.x + wx;
@@ -231,7 +231,7 @@ template <class Shape, std::size_t Size>
     using codes = typename Shape::codes;
     lanes least = load(in.x);
     lanes greatest = least;
-    each_step(in, [&](lanes x, lanes) COLIBRI_LEVEL_INLINE {
+    each_step(in, [&](lanes x, lanes) __attribute__((always_inline)) {
         least = smaller(x, least);
         greatest = larger(x, greatest);
     });
@@ -240,7 +240,7 @@ template <class Shape, std::size_t Size>
     const lanes per_weight = inverse_or_zero(v.w);
     lanes best_error = all(0x1p100f);
     line best{all(0.0f), least};
-    const auto consider = [&](lanes offset, lanes inverse) COLIBRI_LEVEL_TARGET {
+    const auto consider = [&](lanes offset, lanes inverse) {
         const code_sums s = sums_of<codes>(in, offset, inverse);
         const lanes mean = s.q * per_weight;
         const lanes slope = (s.qx - mean * v.x) * inverse_or_zero(s.qq - mean * s.q);
